@@ -68,8 +68,10 @@ for _name in UNITS:
     _LOWER.setdefault(_name.lower(), _name)
 
 _NUMBER = re.compile(
-    r"^\s*(?P<number>[+-]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>.*?)\s*$"
+    r"^\s*(?P<number>[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>.*?)\s*$"
 )
+
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?$")
 
 
 def parse(text: str | float, unit: str) -> float:
@@ -94,7 +96,9 @@ def parse(text: str | float, unit: str) -> float:
         match = _NUMBER.match(text.replace("\u00b5", "µ").replace("\u03bc", "µ"))
         if not match:
             raise UnitError(f"no number in {text!r}; write it like {_sample(unit)!r}")
-        number = float(match["number"].replace(",", "").replace("_", ""))
+        if "," in match["number"] and not _THOUSANDS.match(match["number"]):
+            raise UnitError(f"{text!r}: a comma may only group thousands; write 0.5, not 0,5")
+        number = float(match["number"].replace(",", ""))
         factor = _factor(match["unit"], unit)
     else:
         number, factor = float(text), 1.0

@@ -1,0 +1,93 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline import units
+
+
+@pytest.mark.parametrize(("value", "unit", "text"), [
+    (8589934592, "FLOP", "8.59 GFLOP"),
+    (375e9, "B/s", "375 GB/s"),
+    (0.5e12, "FLOP/s", "500 GFLOP/s"),
+    (4e-3, "s", "4 ms"),
+    (0.43e-6, "s", "430 ns"),
+    (5.0, "FLOP/B", "5 FLOP/B"),
+    (1 / 12, "FLOP/B", "0.0833 FLOP/B"),
+    (999.9e9, "B/s", "1 TB/s"),      # rounds up into the next prefix
+    (9.999, "FLOP/B", "10 FLOP/B"),  # three digits, not four
+    (2.4e9, "Hz", "2.4 GHz"),
+    (0, "B", "0 B"),
+    (1365.3, "", "1365"),            # whole digits are never dropped
+    (-2e9, "FLOP", "-2 GFLOP"),
+    (math.inf, "FLOP/B", "inf FLOP/B"),
+])
+def test_show(value, unit, text):
+    assert units.show(value, unit) == text
+
+
+@pytest.mark.parametrize(("text", "unit", "value"), [
+    ("46.1 MB", "B", 46.1e6),
+    ("46.1MB", "B", 46.1e6),
+    ("28 MiB", "B", 28 * 1024 * 1024),
+    ("0.375 TB/s", "B/s", 375e9),
+    ("1 TFLOPS", "FLOP/s", 1e12),
+    ("2 GFLOPs", "FLOP", 2e9),
+    ("33,554,432", "FLOP", 33554432),
+    ("89.5 us", "s", 89.5e-6),
+    ("89.5 µs", "s", 89.5e-6),
+    ("89.5 \u03bcs", "s", 89.5e-6),   # Greek mu, as some keyboards type it
+    ("210 FLOPs/byte", "FLOP/B", 210),
+    ("0.5 %", "", 0.005),
+    ("2x", "", 2),
+    ("1e-3", "s", 1e-3),
+    (4e-3, "s", 4e-3),
+])
+def test_parse(text, unit, value):
+    assert units.parse(text, unit) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize(("text", "unit", "says"), [
+    ("5 ms", "B", "'ms' is a time; expected bytes, in B"),
+    ("4 GB", "B/s", "'GB' is bytes; expected a bandwidth, in B/s"),
+    ("abc", "B", "no number in 'abc'"),
+    ("", "B", "no number in ''"),
+    ("nan", "s", "no number in 'nan'"),
+    ("1e400", "s", "not a finite number"),
+    (float("nan"), "s", "not a finite number"),
+    ("5 parsec", "B", "unknown unit 'parsec'"),
+    ("0,5 ms", "s", "comma"),
+    ([1], "s", "expected a number or text, got list"),
+    (True, "s", "expected a number or text, got bool"),
+])
+def test_parse_says_what_is_wrong(text, unit, says):
+    with pytest.raises(units.UnitError) as error:
+        units.parse(text, unit)
+    assert says in str(error.value)
+
+
+@given(st.floats(1e-9, 1e15), st.sampled_from(["FLOP", "B", "B/s", "FLOP/s", "FLOP/B", "Hz"]))
+def test_what_is_shown_reads_back(value, unit):
+    # three significant digits: at most half a unit in the third, 0.5 %
+    assert units.parse(units.show(value, unit), unit) == pytest.approx(value, rel=5.1e-3)
+
+
+@given(st.floats(1e-9, 1e3))
+def test_shown_times_read_back(value):
+    assert units.parse(units.show(value, "s"), "s") == pytest.approx(value, rel=5.1e-3)
+
+
+def test_prefixes_are_decimal_and_binary_ones_spelled_out():
+    assert units.UNITS["GB"] == (10**9, "B")
+    assert units.UNITS["GiB"] == (2**30, "B")
+    assert units.mebi(128 * 224 * 1024) == "28 MiB"
+    assert units.mebi(2 * 1024) == "2 KiB"
+    assert units.mebi(512) == "512 B"
+
+
+def test_unknown_base_unit():
+    with pytest.raises(units.UnitError, match="not a base unit"):
+        units.show(1, "GB")
+    with pytest.raises(units.UnitError, match="not a base unit"):
+        units.parse("1", "GB")
