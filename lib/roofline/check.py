@@ -1,0 +1,467 @@
+"""Questions that know the wrong models too.
+
+Question  is this answer right, and if not, which misconception does it look like?
+Answer    a problem is one function of its inputs that yields its parts in order; `Question`
+          checks answers, prints the worked text and gives the page's form its data
+Assumes   right values and slips are computed from the same inputs; bare numbers are base units
+Ignores   marks, who answered and what was answered before
+"""
+
+import math
+import numbers
+import random
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .units import UNITS, UnitError, parse, show
+
+Interval = tuple[float, float]
+
+
+class ProblemError(ValueError):
+    """A question that cannot be asked or an answer that has no place: what, got, next step."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class WrongAnswer(Exception):
+    """An attempted part is not right. `.report` has every part; readers see its lines only."""
+
+    def __init__(self, report: "Report") -> None:
+        super().__init__(repr(report))
+        self.report = report
+
+    def _render_traceback_(self) -> list[str]:
+        return repr(self.report).splitlines()
+
+
+def accepted(value: float) -> Interval:
+    """The range of answers that count as `value`, its two ends included.
+
+    It reaches 1 % to either side, and further where needed so that `value` written with two
+    significant digits lies in it too (a tie may be rounded either way). So every answer kept
+    to 2, 3, 4 or more digits is right, and so is one from inputs rounded within 1 %.
+
+    >>> [round(end, 3) for end in accepted(11.43)], [round(end, 3) for end in accepted(0.125)]
+    ([11.0, 11.544], [0.12, 0.13])
+    """
+    down, up = (float(f"{value * tie:.1e}") for tie in (1 - 1e-9, 1 + 1e-9))
+    ends = (0.99 * value, 1.01 * value, down, up)
+    slack = 1e-9 * abs(value)  # for the last bit of a binary fraction
+    return min(ends) - slack, max(ends) + slack
+
+
+def _inside(number: float, intervals: Iterable[Interval]) -> bool:
+    return any(low <= number <= high for low, high in intervals)
+
+
+def _overlap(one: Iterable[Interval], other: Iterable[Interval]) -> bool:
+    theirs = list(other)
+    return any(a <= d and c <= b for a, b in one for c, d in theirs)
+
+
+def _number(answer: object, unit: str) -> float:
+    """`units.parse`, for any object: NumPy scalars count as numbers, the rest is refused."""
+    if isinstance(answer, numbers.Real) and not isinstance(answer, bool):
+        try:
+            answer = float(answer)
+        except OverflowError:
+            answer = math.inf
+    return parse(answer, unit)  # type: ignore[arg-type]  # it says what it got instead
+
+
+@dataclass(frozen=True)
+class Part:
+    """A number with a unit.
+
+    name     what the reader calls it: `q.check(name=...)`
+    value    the right value, in `unit` (a base unit of `units`)
+    why      "formula = the numbers put in"; `worked` adds " = value". What follows the last
+             " = " must be arithmetic that gives the value. Further lines are remarks.
+    slips    what a wrong model gives: {nudge towards the right model: its value}
+    rivals   what another source's figure gives: {that source: its value}
+    also     further right values, e.g. from inputs rounded as a page prints them
+
+    Raises ProblemError for a value that is not finite or a unit that is not a base unit.
+    """
+
+    name: str
+    value: float
+    unit: str
+    why: str
+    slips: Mapping[str, float] = field(default_factory=dict)
+    rivals: Mapping[str, float] = field(default_factory=dict)
+    also: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        show(self.value, self.unit)  # raises for a unit that is not a base unit
+        for number in (self.value, *self.also, *self.slips.values(), *self.rivals.values()):
+            if not math.isfinite(number):
+                raise ProblemError(f"{self.name}: expected finite values, got {number}")
+
+    @property
+    def right(self) -> list[Interval]:
+        return [accepted(value) for value in (self.value, *self.also)]
+
+    @property
+    def answer(self) -> str:
+        return show(self.value, self.unit)
+
+    @property
+    def wants(self) -> str:
+        return f"a number in {self.unit}" if self.unit else "a number"
+
+    def clashes(self) -> list[str]:
+        """Slips whose range meets the right one, a rival's or an earlier slip's."""
+        taken = self.right + [accepted(value) for value in self.rivals.values()]
+        found = []
+        for label, value in self.slips.items():
+            if _overlap([accepted(value)], taken):
+                found.append(label)
+            else:
+                taken.append(accepted(value))
+        return found
+
+    def judge(self, answer: object) -> "Outcome":
+        """Right, a rival's, a slip, off, or unreadable; never how far off."""
+        try:
+            number = _number(answer, self.unit)
+        except UnitError as error:
+            return Outcome(self.name, "unreadable", f"{str(error).rstrip('.')}.")
+        if _inside(number, self.right):
+            return Outcome(self.name, "right", "right.")
+        for label, value in self.rivals.items():
+            if _inside(number, [accepted(value)]):
+                return Outcome(self.name, "rival",
+                               f"right for {label}, not the figure this page uses.")
+        side = "too small" if number < self.value else "too large"
+        for label, value in self.slips.items():
+            if _inside(number, [accepted(value)]):
+                return Outcome(self.name, "slip",
+                               f"not yet, {side}. Looks like: {label.rstrip('.')}.")
+        bare = not isinstance(answer, str) or answer.strip()[-1:].isdigit()
+        hint = f" A bare number is read in {self.unit}." if bare and self.unit else ""
+        return Outcome(self.name, "off", f"not yet, {side}.{hint}")
+
+    def form(self) -> dict[str, Any]:
+        def data(values: Mapping[str, float]) -> list[dict[str, Any]]:
+            return [{"in": [list(accepted(v))], "say": label} for label, v in values.items()]
+
+        return {"kind": "number", "name": self.name, "unit": self.unit,
+                "right": [list(interval) for interval in self.right],
+                "slips": data(self.slips), "rivals": data(self.rivals)}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several statements.
+
+    right     key of the right option       options   {key: what the option says}
+    why       why it is right               slips     {every other key: why it is not}
+    """
+
+    name: str
+    right: str
+    options: Mapping[str, str]
+    why: str
+    slips: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if {self.right, *self.slips} != set(self.options) or self.right in self.slips:
+            raise ProblemError(f"{self.name}: each option but {self.right!r} needs one reason; "
+                               f"options {sorted(self.options)}, reasons {sorted(self.slips)}")
+
+    @property
+    def answer(self) -> str:
+        return self.right
+
+    @property
+    def wants(self) -> str:
+        wide = max(map(len, self.options))
+        lines = [f"    {key:{wide}}  {text}" for key, text in self.options.items()]
+        return "\n".join(["one of", *lines])
+
+    def clashes(self) -> list[str]:
+        return []
+
+    def judge(self, answer: object) -> "Outcome":
+        key = " ".join(answer.split()).lower() if isinstance(answer, str) else None
+        found = next((option for option in self.options if option.lower() == key), None)
+        if found == self.right:
+            return Outcome(self.name, "right", "right.")
+        if found is not None:
+            return Outcome(self.name, "slip", f"not yet. {self.slips[found]}")
+        got = repr(answer) if isinstance(answer, str) else type(answer).__name__
+        known = ", ".join(repr(option) for option in self.options)
+        return Outcome(self.name, "unreadable", f"expected one of {known}; got {got}.")
+
+    def form(self) -> dict[str, Any]:
+        return {"kind": "choice", "name": self.name, "right": self.right,
+                "options": [list(option) for option in self.options.items()],
+                "slips": dict(self.slips)}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A few words. Patterns are found anywhere in the answer, whatever its case; they run in
+    a page's script as well, so they keep to what Python and JavaScript share.
+
+    right     an answer that is accepted        accept   patterns of right answers
+    why       why it is right                   slips    {pattern: why it is not}
+    """
+
+    name: str
+    right: str
+    accept: tuple[str, ...]
+    why: str
+    slips: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> str:
+        return self.right
+
+    @property
+    def wants(self) -> str:
+        return "a few words"
+
+    def clashes(self) -> list[str]:
+        return []
+
+    def judge(self, answer: object) -> "Outcome":
+        if not isinstance(answer, str):
+            return Outcome(self.name, "unreadable",
+                           f"expected text in quotes, got {type(answer).__name__}.")
+        words = " ".join(answer.split())
+        if any(re.search(pattern, words, re.IGNORECASE) for pattern in self.accept):
+            return Outcome(self.name, "right", "right.")
+        for pattern, reason in self.slips.items():
+            if re.search(pattern, words, re.IGNORECASE):
+                return Outcome(self.name, "slip", f"not yet. {reason}")
+        return Outcome(self.name, "off", "not yet.")
+
+    def form(self) -> dict[str, Any]:
+        return {"kind": "text", "name": self.name, "accept": list(self.accept),
+                "slips": [{"re": pattern, "say": say} for pattern, say in self.slips.items()]}
+
+
+AnyPart = Part | Choice | Text
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one part: right, rival, slip, off, unreadable or not attempted."""
+
+    name: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """One outcome a part, in the question's order. Its repr is what the reader sees."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def right(self) -> bool:
+        """Every part attempted and right."""
+        return all(outcome.kind == "right" for outcome in self.outcomes)
+
+    def __repr__(self) -> str:
+        tried = [o for o in self.outcomes if o.kind != "not attempted"]
+        left = [o.name for o in self.outcomes if o.kind == "not attempted"]
+        lines = [f"{o.name}: {o.message}" for o in tried]
+        return "\n".join(lines + (["not attempted: " + ", ".join(left)] if left else []))
+
+
+@dataclass(frozen=True, repr=False)
+class Worked:
+    """The worked answer as text."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, repr=False)
+class Question:
+    """A problem with its inputs put in. Seed 0 has the page's own inputs."""
+
+    id: str
+    seed: int
+    inputs: Mapping[str, Any]
+    given: Mapping[str, str]  # the inputs as text
+    text: str
+    parts: tuple[AnyPart, ...]
+
+    def __repr__(self) -> str:
+        wide = max(len(part.name) for part in self.parts)
+        return "\n".join([textwrap.fill(self.text, 92), "",
+                          *(f"  {part.name:{wide}}  {part.wants}" for part in self.parts)])
+
+    def check(self, /, **answers: object) -> Report:
+        """Judge each answer; `...` and a part left out are not attempted.
+
+        Raises WrongAnswer when an attempted part is not right, ProblemError for an answer
+        name the question does not have.
+        """
+        names = [part.name for part in self.parts]
+        for name in answers:
+            if name not in names:
+                raise ProblemError(f"{self.id}: no answer is called {name!r}; "
+                                   f"the answers are {', '.join(names)}")
+        report = Report(tuple(
+            Outcome(part.name, "not attempted", "") if answers.get(part.name, ...) is ...
+            else part.judge(answers[part.name]) for part in self.parts))
+        if any(o.kind not in ("right", "not attempted") for o in report.outcomes):
+            raise WrongAnswer(report)
+        return report
+
+    def worked(self) -> Worked:
+        """The worked answer: what is given, each step, each value as it would be answered.
+
+        Raises ProblemError when a printed value would not pass `check`.
+        """
+        try:
+            self.check(**{part.name: part.answer for part in self.parts})
+        except WrongAnswer as wrong:
+            raise ProblemError(f"{self.id}: the worked answer fails its own check: {wrong}"
+                               ) from None
+        given = ", ".join(f"{name} = {text}" for name, text in self.given.items())
+        lines = [f"Given: {given}"] if given else []
+        for part in self.parts:
+            if not isinstance(part, Part):
+                lines += [f"{part.name}: {part.answer}", f"    {part.why}"]
+                continue
+            equation, *remarks = part.why.split("\n")
+            steps = [part.name, *equation.split(" = "), part.answer]
+            joint = " = " if len(" = ".join(steps)) <= 76 else "\n    = "
+            lines += [joint.join(steps), *(f"    {remark}" for remark in remarks)]
+        return Worked("\n".join(lines))
+
+    def form_data(self) -> dict[str, Any]:
+        """One variant for the page's form, ready for JSON; numbers in base units."""
+        return {"id": self.id, "seed": self.seed, "ask": self.text,
+                "worked": self.worked().text, "parts": [part.form() for part in self.parts]}
+
+
+@dataclass(frozen=True, repr=False)
+class Problem:
+    """A question for any inputs: made by `problem`, asked with `question`."""
+
+    id: str
+    ask: str
+    fixed: Mapping[str, Any]
+    units: Mapping[str, str]
+    one_of: Mapping[str, tuple[str, ...]]
+    draw: Callable[[random.Random], Mapping[str, Any]] | None
+    body: Callable[..., Iterable[AnyPart]]
+
+    def __repr__(self) -> str:
+        return f"problem {self.id}"
+
+    def question(self, seed: int | None = None, /, **own: object) -> Question:
+        """The question for a seed (None or 0: the page's own inputs) or for own inputs.
+
+        A drawn variant in which two models give the same answer is drawn again; for own
+        inputs the slip that cannot be told apart is left out. Raises ProblemError for
+        an input that is unknown, not positive, not finite or in a wrong unit.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int | None):
+            raise ProblemError(f"{self.id}: seed: expected a whole number, got {seed!r}")
+        mine = {name: self._input(name, value) for name, value in own.items()}
+        for attempt in range(100 if seed and self.draw else 1):
+            inputs = {**self.fixed, **mine}
+            if seed and self.draw:
+                drawn = self.draw(random.Random(f"{self.id}/{seed}/{attempt}"))
+                inputs = {**self.fixed, **drawn, **mine}
+            parts = self._parts(inputs, bool(mine))
+            clashes = [label for part in parts for label in part.clashes()]
+            if not clashes:
+                given = {name: self._text(name, value) for name, value in inputs.items()}
+                return Question(self.id, seed or 0, inputs, given, self.ask.format(**given),
+                                parts)
+        raise ProblemError(f"{self.id}: slips that cannot be told apart: {clashes}")
+
+    def _parts(self, inputs: Mapping[str, Any], own: bool) -> tuple[AnyPart, ...]:
+        try:
+            parts = tuple(self.body(**inputs))
+        except (ValueError, ArithmeticError) as error:
+            if own:
+                raise ProblemError(f"{self.id}: these inputs do not fit: {error}; "
+                                   f"{self._known()}") from error
+            raise
+        if not own:
+            return parts
+        return tuple(replace(part, slips={label: value for label, value in part.slips.items()
+                                          if label not in part.clashes()})
+                     if isinstance(part, Part) else part for part in parts)
+
+    def _input(self, name: str, value: object) -> Any:
+        if name not in self.fixed:
+            raise ProblemError(f"{self.id}: no input is called {name!r}; {self._known()}")
+        if name in self.one_of:
+            if value in self.one_of[name]:
+                return value
+            raise ProblemError(f"{self.id}: {name}: expected one of "
+                               f"{', '.join(self.one_of[name])}; got {value!r}")
+        try:
+            number = _number(value, self.units.get(name, ""))
+        except UnitError as error:
+            raise ProblemError(f"{self.id}: {name}: {error}; {self._known()}") from None
+        whole = isinstance(self.fixed[name], int)
+        if number <= 0 or (whole and number != int(number)):
+            kind = "a whole number above 0" if whole else "a number above 0"
+            raise ProblemError(f"{self.id}: {name}: expected {kind}, got {value!r}; "
+                               f"{self._known()}")
+        return int(number) if whole else number
+
+    def _text(self, name: str, value: object) -> str:
+        if name in self.units and isinstance(value, (int, float)):
+            return show(value, self.units[name], digits=6)
+        return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+
+    def _known(self) -> str:
+        if not self.fixed:
+            return "it has no inputs"
+        return "the inputs are " + ", ".join(
+            f"{name} ({self.units[name]})" if self.units.get(name) else name
+            for name in self.fixed)
+
+
+def problem(id: str, *, ask: str, fixed: Mapping[str, Any] | None = None,
+            units: Mapping[str, str] | None = None,
+            one_of: Mapping[str, tuple[str, ...]] | None = None,
+            draw: Callable[[random.Random], Mapping[str, Any]] | None = None,
+            ) -> Callable[[Callable[..., Iterator[AnyPart]]], Problem]:
+    """Make a Problem of a function that yields its parts.
+
+    ask      the question; {X} stands for input X with its unit
+    fixed    the page's own inputs: {name: value in its base unit}
+    units    {name: base unit} of the inputs that have one
+    one_of   {name: values} of the inputs that are words
+    draw     random.Random -> fresh inputs (those left out stay as in `fixed`)
+    """
+    for name, unit in (units or {}).items():
+        if UNITS.get(unit, (0, ""))[0] != 1.0:
+            raise ProblemError(f"{id}: {name}: {unit!r} is not a base unit")
+    return lambda body: Problem(id, ask, fixed or {}, units or {}, one_of or {}, draw, body)
+
+
+def collect(namespace: Mapping[str, object]) -> dict[str, Problem]:
+    """The problems of a module, by id: `PROBLEMS = collect(globals())`.
+
+    Raises ProblemError when two have the same id.
+    """
+    found: dict[str, Problem] = {}
+    for value in list(namespace.values()):
+        if isinstance(value, Problem):
+            if value.id in found:
+                raise ProblemError(f"two problems are called {value.id}")
+            found[value.id] = value
+    return found

@@ -1,0 +1,31 @@
+"""The problem bank: every question of the course, by id.
+
+Question  where is the question `day1.bound`, for the page's inputs, a seed, or my own?
+Answer    ask(id, seed, **inputs) -> check.Question; BANK has the problems themselves
+Assumes   one module a day; ids begin with the day
+Ignores   how answers are judged (check) and how a page shows a form (figures)
+"""
+
+import difflib
+
+from ..check import Problem, ProblemError, Question, WrongAnswer
+from . import day1
+
+__all__ = ["BANK", "Problem", "ProblemError", "Question", "WrongAnswer", "ask"]
+
+# Every problem by id, in the order of the course.
+BANK: dict[str, Problem] = {**day1.PROBLEMS}
+
+
+def ask(id: str, /, seed: int | None = None, **own: object) -> Question:
+    """The question called `id`.
+
+    seed   None or 0: the page's own inputs; another whole number: fresh ones, always the same
+    own    inputs of your own, as numbers in base units or as text: P="2 TFLOP/s"
+
+    Raises ProblemError for an unknown id or input, and for a value an input cannot have.
+    """
+    if id not in BANK:
+        near = difflib.get_close_matches(str(id), BANK, n=3) or list(BANK)[:3]
+        raise ProblemError(f"no question is called {id!r}; near it: {', '.join(near)}")
+    return BANK[id].question(seed, **own)
