@@ -1,0 +1,64 @@
+"""Every number with a unit in prose is computed in its own section; no digit can be edited."""
+
+import pytest
+from pages import ROOT, Section, book_pages, sections
+from prose import edits, is_bound, numbers, plain, printed
+
+# One-digit edits that still name a number its section prints, each with why that is right:
+# {(page, number as written, edited number): reason}
+EXPLAINED: dict[tuple[str, str, str], str] = {}
+
+PAGES = [str(page.relative_to(ROOT)) for page in book_pages()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_number_in_prose_is_computed_in_its_section(page):
+    loose = [f"{section.title!r}: {number.text} {number.unit}"
+             for section in sections(ROOT / page)
+             for number in numbers(section.prose) if not is_bound(number, printed(section))]
+    assert not loose, f"{page}: not printed by a cell of their section:\n" + "\n".join(loose)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_digit_can_be_edited_unseen(page):
+    survivors = []
+    for section in sections(ROOT / page):
+        computed = printed(section)
+        for number in numbers(section.prose):
+            survivors += [(page, f"{number.text} {number.unit}", f"{edit.text} {edit.unit}")
+                          for edit in edits(number) if is_bound(edit, computed)
+                          and edit.value != number.value]
+    unexplained = [edit for edit in survivors if edit not in EXPLAINED]
+    assert not unexplained, f"edits nobody would notice: {unexplained}"
+
+
+def test_every_explained_survivor_is_still_there():
+    assert all(page in PAGES for page, *_ in EXPLAINED)
+
+
+@pytest.mark.parametrize(("prose", "found"), [
+    ("It moves 46.1 MB at 375 GB/s, so 123 us.", ["46.1 MB", "375 GB/s", "123 us"]),
+    ("W is 34,359,738,368 FLOP.", ["34,359,738,368 FLOP"]),
+    ("the ridge is 210 FLOP/B; half is 105 FLOP/B", ["210 FLOP/B", "105 FLOP/B"]),
+    ("a $P$ of $1.02\\,\\text{TFLOP/s}$", ["1.02 TFLOP/s"]),
+    ("about 89.5 % of it", ["89.5 %"]),
+    ("`P = 1 TFLOP/s` is code and [x](a/5 GB/s) a link", []),
+    ("Day 5, 3 steps, LNC=2, bf16, 128 x 128, 2.4e9", []),
+])
+def test_numbers_are_found(prose, found):
+    assert [f"{n.text} {n.unit}" for n in numbers(prose)] == found
+    assert len(plain(prose)) == len(prose)
+
+
+@pytest.mark.parametrize(("prose", "output", "bound"), [
+    ("11.4 FLOP/B", "ridge 11.4286 FLOP/B", True),
+    ("11 FLOP/B", "ridge 11.4 FLOP/B", True),
+    ("11.5 FLOP/B", "ridge 11.4 FLOP/B", False),
+    ("11.43 FLOP/B", "ridge 11.4 FLOP/B", False),      # more digits than were computed
+    ("0.5 TFLOP/s", "500 GFLOP/s", True),              # another prefix
+    ("4 ms", "4 MB", False),                           # another unit
+    ("28 MiB", "29,360,128 B", True),
+])
+def test_binding(prose, output, bound):
+    section = Section("p", "t", prose, [output])
+    assert is_bound(numbers(prose)[0], printed(section)) is bound
