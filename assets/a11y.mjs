@@ -1,0 +1,21 @@
+// Names for the theme's own controls, so that what a screen reader says is what the eye sees.
+for (const control of document.querySelectorAll(".search-button-field, summary[aria-label]"))
+  control.removeAttribute("aria-label");
+
+const buttons = document.querySelectorAll(".theme-switch-button");
+function name() {
+  for (const button of buttons) {
+    const text = button.textContent.replace(/\s+/g, " ").trim();
+    const want = text ? `${text} (color mode)` : "Color mode";
+    if (button.getAttribute("aria-label") !== want) button.setAttribute("aria-label", want);
+  }
+}
+addEventListener("load", () => {
+  name();
+  for (const button of buttons)
+    new MutationObserver(name).observe(button, {attributes: true, childList: true, subtree: true});
+});
+
+const sidebar = document.querySelector("#pst-primary-sidebar");
+sidebar?.setAttribute("role", "navigation");
+sidebar?.setAttribute("aria-label", "Sidebar");
