@@ -1,0 +1,123 @@
+"""One ES module and its data as a piece of HTML that needs nothing else.
+
+Question  how does a figure reach a static page, a file on disk and JupyterLab alike?
+Answer    Live: markup that reads without script, data as JSON, the module inlined
+Assumes   <name>.mjs here, in anywidget's shape: export default { render({ model, el }) }
+Ignores   kernels: `model` only gives the data out
+"""
+
+import hashlib
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+_HERE = resources.files(__package__)
+
+# Renders every element of this kind once; one that fails keeps its text.
+_MOUNT = """
+for (const el of document.querySelectorAll({selector})) {{
+  if (el.dataset.ready) continue;
+  el.dataset.ready = "1";
+  if (!document.querySelector('style[data-rl="{key}"]')) {{
+    const style = document.createElement("style");
+    style.dataset.rl = "{key}";
+    style.textContent = css;
+    document.head.append(style);
+  }}
+  const own = JSON.parse(el.querySelector("script[type='application/json']").textContent);
+  const data = {{ ...shared, ...own }}, nothing = () => {{}};
+  const model = {{ get: (name) => data[name], set: nothing, on: nothing, off: nothing,
+                   save_changes: nothing }};
+  figure.render({{ model, el }});
+}}
+"""
+
+
+def to_json(value: Any) -> str:
+    """JSON that can stand inside a script element: no "<" can end it or open a comment.
+
+    Raises ValueError for NaN and infinities.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def stable_id(prefix: str, *content: str) -> str:
+    """An id that is the same whenever the content is: nbval compares stored outputs."""
+    return f"{prefix}-{hashlib.sha1(chr(0).join(content).encode()).hexdigest()[:8]}"
+
+
+@cache
+def script(module: str, selector: str, shared: str = "{}") -> str:
+    """The module as an inline script that renders each element matching `selector` once.
+
+    shared   JSON of what all of them need; each element's own JSON script wins
+    """
+    css = "\n".join((_HERE / name).read_text("utf-8") for name in ("figures.css", f"{module}.css"))
+    source = (_HERE / f"{module}.mjs").read_text("utf-8")
+    body = (f"const css = {to_json(css)};\nconst shared = {shared};\n"
+            + source.replace("export default", "const figure =")
+            + _MOUNT.format(selector=to_json(selector), key=stable_id(module, css)))
+    # In JavaScript "<\/" is "</" wherever that can occur: in strings and templates.
+    return f'<script type="module">\n{body.replace("</", "<" + chr(92) + "/")}</script>\n'
+
+
+def table(rows: Sequence[Sequence[str]], caption: str) -> str:
+    """An HTML table: first row the column heads, first column the row heads."""
+    def cells(row: Sequence[str], first: str, tag: str) -> str:
+        return "".join(f'<{t}{scope}>{html.escape(cell)}</{t}>' for t, scope, cell in (
+            (first if i == 0 else tag,
+             ' scope="col"' if tag == "th" else ' scope="row"' if i == 0 else "", cell)
+            for i, cell in enumerate(row)))
+
+    head, *body = rows
+    lines = "".join(f"<tr>{cells(row, 'th', 'td')}</tr>" for row in body)
+    return (f"<table><caption>{html.escape(caption)}</caption>"
+            f"<thead><tr>{cells(head, 'th', 'th')}</tr></thead><tbody>{lines}</tbody></table>")
+
+
+@dataclass(frozen=True)
+class Live:
+    """A live figure: shown by its script, or as text and tables where there is none.
+
+    module   name of the module in this package, e.g. "roofline"
+    data     what `model.get` gives out; JSON-able, no NaN
+    text     what it shows, in words: the static page without script, and `repr`
+    tables   (caption, rows) each, first row the heads; folded under the figure
+
+    Raises FileNotFoundError for an unknown module, ValueError for data JSON cannot hold.
+    """
+
+    module: str
+    data: Mapping[str, Any]
+    text: str
+    tables: Sequence[tuple[str, Sequence[Sequence[str]]]] = field(default=())
+
+    def _repr_html_(self) -> str:
+        data = to_json(dict(self.data))
+        inner = "".join(f'<p class="rl-text">{html.escape(p)}</p>'
+                        for p in self.text.split("\n\n"))
+        if self.tables:
+            # A region that scrolls sideways must be reachable by keyboard.
+            inner += ('<details class="rl-tables"><summary>Data</summary>'
+                      + "".join(f'<div class="rl-scroll" role="region" tabindex="0" aria-label="'
+                                f'{html.escape(caption)}">{table(rows, caption)}</div>'
+                                for caption, rows in self.tables) + "</details>")
+        return (f'<div class="rl rl-live" id="{stable_id("rl-" + self.module, data)}" '
+                f'data-module="{html.escape(self.module)}">{inner}'
+                f'<script type="application/json">{data}</script></div>\n'
+                + script(self.module, f'.rl-live[data-module="{self.module}"]'))
+
+    def __repr__(self) -> str:
+        return "\n\n".join([self.text, *(f"{caption}\n{_plain(rows)}"
+                                         for caption, rows in self.tables)])
+
+
+def _plain(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+                     for row in rows)
