@@ -8,12 +8,12 @@ Ignores   fixed costs, tile shapes, contention; a lower ceiling has to be asked 
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import units
 from .count import Count
@@ -59,8 +59,9 @@ class Spec:
     @property
     def text(self) -> str:
         """The value with its unit; capacities in binary units."""
-        if self.unit == "B" and self.value and self.value % 1024 == 0:
-            return units.mebi(self.value)
+        binary = units.mebi(self.value) if self.unit == "B" else ""
+        if binary and units.parse(binary, "B") == self.value:
+            return binary
         return units.show(self.value, self.unit, digits=4)
 
     def __str__(self) -> str:
@@ -298,15 +299,63 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 # --- from machine.toml to machines ----------------------------------------------------------
 
+Rows = dict[str, Spec]  # "vector_width.bf16" -> Spec
+_WORDS = ("name", "core_name", "like", "chip", "source", "kind", "ceiling")
+
+# What is computed: name, unit, factors. A factor is a row, a number, or "/row" to divide by it;
+# * stands for a dtype. A chip without one of the rows has no such fact.
+_CORE = (
+    ("peak*", "FLOP/s", "tensor_array_rows", "tensor_array_columns", 2, "tensor_clock", "pe_rate*"),
+    ("dma_bandwidth", "B/s", "dma_engines", "dma_engine_bandwidth"),
+    ("dma_theoretical", "B/s", "dma_engines", "dma_engine_theoretical"),
+    ("gpsimd_width", "", "gpsimd_processors", "gpsimd_lanes"),
+    ("vector_element_rate*", "element/s", "vector_width*", "vector_clock"),
+    ("scalar_element_rate*", "element/s", "scalar_width*", "scalar_clock"),
+    ("gpsimd_element_rate", "element/s", "gpsimd_width", "gpsimd_clock"),
+    ("tensor_input_bandwidth.bf16", "B/s", "tensor_input_width.bf16", 2, "tensor_clock"),
+    ("tensor_input_bandwidth.fp8", "B/s", "tensor_input_width.fp8", "tensor_clock"),
+    ("tensor_input_bandwidth.mxfp8", "B/s", "tensor_input_width.mxfp8", "tensor_clock"),
+    ("vector_port_bandwidth", "B/s", "vector_width.fp32", 4, "vector_clock"),
+    ("sbuf_interface_bandwidth.fp32", "B/s", "sbuf_interface_rate", 4),
+    ("psum_write_bandwidth.fp32", "B/s", "tensor_array_columns", 4, "tensor_clock"),
+    ("psum_bank_partition_bytes", "B", "psum_bank_fmax", 4),
+    ("sbuf_partition_bytes", "B", "sbuf_bytes", "/pmax"),
+)
+_DEVICE = (
+    ("cores_per_hbm_stack", "", "cores", "/hbm_stacks"),
+    ("hbm_stack_bytes", "B", "hbm_bytes", "/hbm_stacks"),
+    ("stacks_bandwidth", "B/s", "hbm_stack_bandwidth", "hbm_stacks"),
+    ("core_stack_share", "B/s", "hbm_stack_bandwidth", "/cores_per_hbm_stack"),
+    ("dma_summed", "B/s", "dma_engines", "dma_engine_bandwidth"),
+    ("dma_theoretical", "B/s", "dma_engines", "dma_engine_theoretical"),
+)
+_SHEET = (("implied_dram_bandwidth", "B/s", "peak.fp64", "/printed_ridge"),)
+_DESKTOP = (
+    ("fp32", "FLOP/s", "cores", "fma_units", "simd_lanes", 2, "clock"),
+    ("DRAM", "B/s", "dram_channels", "dram_channel_bytes", "dram_transfer_rate"),
+    *((f"L{i}", "B/s", "cores", f"l{i}_width", "clock") for i in (3, 2, 1)),
+)
+# Ceilings of the desktop: name, roof, what is left of it, why.
+_DESKTOP_CEILINGS: tuple[tuple[str, str, tuple[str | float, ...], str], ...] = (
+    ("no FMA", "fp32", (0.5,), "adds and multiplies are instructions of their own"),
+    ("no SIMD", "fp32", ("/simd_lanes",), "one element an instruction"),
+    ("no ILP", "fp32", ("/fma_latency", "/fma_units"), "each multiply-add waits for the last"),
+    *(("one core", roof, ("/cores",), "the other cores, and their cache ports, idle")
+      for roof in ("fp32", "L3", "L2", "L1")),
+    ("one channel", "DRAM", ("/dram_channels",), "memory in one slot, pages on one channel"),
+    ("strided", "DRAM", ("line_used_bytes", "/line_bytes"), "one element used of each line moved"),
+)
+
+
 def _specs(table: Mapping[str, Any], source: str = "", kind: str = "documented",
-           prefix: str = "") -> dict[str, Spec]:
+           prefix: str = "") -> Rows:
     """Rows of a toml table as Specs; nested names are joined with dots."""
-    found: dict[str, Spec] = {}
+    found: Rows = {}
     source, kind = table.get("source", source), table.get("kind", kind)
     for name, row in table.items():
-        if isinstance(row, dict) and "value" not in row:
+        if isinstance(row, dict) and "value" not in row and name not in _WORDS:
             found |= _specs(row, source, kind, f"{prefix}{name}.")
-        elif name not in ("name", "core_name", "like", "chip", "source", "kind"):
+        elif name not in _WORDS:
             rows = row if isinstance(row, list) else [row]
             first, *rest = (_spec(one, source, kind) for one in rows)
             found[prefix + name] = replace(first, rivals=tuple(rest))
@@ -318,213 +367,185 @@ def _spec(row: str | Mapping[str, str], source: str, kind: str) -> Spec:
     number, _, unit = row["value"].partition(" ")
     factor, base = units.UNITS[unit]
     exact = Decimal(number) * Decimal(factor)  # 1.12 GHz is 1120000000 Hz, to the last digit
-    value = int(exact) if exact == int(exact) else float(exact)
-    return Spec(value, base, row.get("source", source), row.get("kind", kind),
+    return Spec(_whole(exact), base, row.get("source", source), row.get("kind", kind),
                 row.get("holds", ""))
 
 
-def _product(unit: str, *inputs: "Spec | float", holds: str = "", rivals: Any = ()) -> Spec:
-    """The product of some rows, derived; it cites the first and says the arithmetic."""
-    values = [x.value if isinstance(x, Spec) else x for x in inputs]
-    how = " x ".join(x.text if isinstance(x, Spec) else f"{x:g}" for x in inputs)
-    source = next(x.source for x in inputs if isinstance(x, Spec))
-    return Spec(math.prod(values), unit, source, "derived", f"{how}; {holds}".rstrip("; "),
-                tuple(rivals))
+def _whole(value: float | Decimal) -> float:
+    """An int where it is one: sizes and counts are used as ints."""
+    return int(value) if value == int(value) else float(value)
+
+
+def _product(rows: Rows, unit: str, *factors: str | float, holds: str = "") -> Spec:
+    """A computed row: it says its arithmetic, and cites the source of its last factor."""
+    value, how, last = 1.0, "", next(iter(rows.values()))
+    for factor in factors:
+        name = str(factor).removeprefix("/")
+        row = rows.get(name) or Spec(float(factor), "", "", "derived")
+        value = value / row.value if name != str(factor) else value * row.value
+        if (row.value, row.unit) != (1, ""):
+            how += (" / " if name != str(factor) else " x ") + row.text
+        last = row if name in rows and name == str(factor) else last
+    how = how.removeprefix(" x ")
+    return Spec(_whole(value), unit, last.source, "derived",
+                "; ".join(filter(None, (how, holds or last.holds))))
+
+
+def _computed(rows: Rows, formulas: Iterable[tuple[Any, ...]]) -> Rows:
+    """The rows and what the formulas make of them; a documented row is never replaced."""
+    rows = dict(rows)
+    for name, unit, *factors in formulas:
+        stem = next((f[:-1] for f in factors if str(f).endswith("*")), None)
+        for dtype in [""] if stem is None else [n.removeprefix(stem) for n in rows
+                                                if n.partition(".")[0] == stem]:
+            names = [str(f).replace("*", dtype) if isinstance(f, str) else f for f in factors]
+            if all(n.removeprefix("/") in rows for n in names if isinstance(n, str)):
+                rows.setdefault(name.replace("*", dtype), _product(rows, unit, *names))
+    return rows
 
 
 def _scaled(spec: Spec, times: float, holds: str) -> Spec:
     """A roof of several cores, or a share of one; its rivals scale alike."""
-    return Spec(spec.value * times, spec.unit, spec.source, "derived", holds,
+    return Spec(_whole(spec.value * times), spec.unit, spec.source, "derived", holds,
                 tuple(_scaled(rival, times, holds) for rival in spec.rivals))
 
 
-def _flat(*specs: Spec | None) -> tuple[Spec, ...]:
-    """Specs and their own rivals, side by side."""
-    return tuple(one for spec in specs if spec
-                 for one in (replace(spec, rivals=()), *spec.rivals))
+def _with_rivals(spec: Spec, *others: Spec | None) -> Spec:
+    flat = [one for o in others if o for one in (replace(o, rivals=()), *o.rivals)]
+    return replace(spec, rivals=(*spec.rivals, *flat))
 
 
-def _like(data: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, dict[str, Spec]]:
-    """Rows of a chip per scope, on top of those of the chip it is like."""
-    rows = _like(data, data[table["like"]]) if "like" in table else {}
-    return {scope: rows.get(scope, {}) | _specs(table.get(scope, {}))
-            for scope in ("core", "stack", "device")}
+def _of(rows: Rows, stem: str) -> Rows:
+    """dtype -> Spec of every row "stem.dtype"."""
+    return {n.removeprefix(stem + "."): s for n, s in rows.items() if n.startswith(stem + ".")}
 
 
-def _of(rows: Mapping[str, Spec], stem: str) -> list[tuple[str, Spec]]:
-    """(dtype, Spec) of every row "stem.dtype"; dtype "" for a plain "stem"."""
-    return [(name.removeprefix(stem).removeprefix("."), spec) for name, spec in rows.items()
-            if name == stem or name.startswith(stem + ".")]
-
-
-def _without(rows: Mapping[str, Spec], *stems: str) -> dict[str, Spec]:
+def _facts(rows: Rows, *stems: str) -> Rows:
+    """The rows but those that have become roofs."""
     return {name: spec for name, spec in rows.items() if name.partition(".")[0] not in stems}
 
 
-def _core(rows: dict[str, dict[str, Spec]]) -> tuple[dict[str, Spec], ...]:
-    """Peaks, bandwidths and facts of one physical core."""
-    core, cores, hbm = rows["core"], rows["device"]["cores"], rows["device"]["hbm_bandwidth"]
-    clock, columns = core["tensor_clock"], core["tensor_array_columns"]
-    peaks = {d: _product("FLOP/s", core["tensor_array_rows"], columns, 2, clock, rate,
-                         holds=rate.holds, rivals=_flat(core.get(f"documented_peak.{d}")))
-             for d, rate in _of(core, "pe_rate")}
-    shares = [_scaled(s, 1 / cores.value, f"{s.text} over {cores.text} cores") for s in _flat(hbm)]
-    for stack in rows["stack"].values():
-        shares.append(_scaled(stack, 1 / 2, f"{stack.text} over 2 cores; {stack.holds}"))
-    dma = [_product("B/s", core["dma_engines"], core[f"dma_engine_{name}"],
-                    holds=core[f"dma_engine_{name}"].holds)
-           for name in ("bandwidth", "theoretical")]
-    bandwidths = {
-        "HBM": replace(shares[0], rivals=(*shares[1:], *_flat(core.get("figure_hbm_bandwidth")))),
-        "DMA": replace(dma[0], rivals=(*dma[1:], *_flat(core.get("dma_profiler_bandwidth"))))}
-
-    facts = _without(core, "pe_rate", "documented_peak")
-    if "gpsimd_lanes" in core:
-        facts["gpsimd_width"] = _product("", core["gpsimd_processors"], core["gpsimd_lanes"])
-    for engine in ("vector", "scalar", "gpsimd"):
-        for d, width in _of(facts, f"{engine}_width"):
-            facts[f"{engine}_element_rate.{d}".rstrip(".")] = _product(
-                "element/s", width, core[f"{engine}_clock"], holds=width.holds)
-    for d, width in _of(core, "tensor_input_width"):
-        facts[f"tensor_input_bandwidth.{d}"] = _product("B/s", width, 2 if d == "bf16" else 1,
-                                                        clock)
-    for d, width in _of(core, "vector_width"):
-        if d == "fp32":
-            facts["vector_port_bandwidth"] = _product("B/s", width, 4, core["vector_clock"],
-                                                      holds="each direction")
-    if "sbuf_interface_rate" in core:
-        facts["sbuf_interface_bandwidth.fp32"] = _product("B/s", core["sbuf_interface_rate"], 4)
-    facts["psum_write_bandwidth.fp32"] = _product("B/s", columns, 4, clock)
-    facts["psum_bank_partition_bytes"] = _product("B", core["psum_bank_fmax"], 4)
-    facts.setdefault("sbuf_partition_bytes", _scaled(
-        core["sbuf_bytes"], 1 / core["pmax"].value, f"over {core['pmax'].text} partitions"))
-    return peaks, bandwidths, facts
+def _like(data: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Rows]:
+    """Rows of a chip per scope, on top of those of the chip it is like."""
+    rows = _like(data, data[table["like"]]) if "like" in table else {}
+    return {scope: rows.get(scope, {}) | _specs(table.get(scope, {}))
+            for scope in ("core", "device")}
 
 
-def _sums(facts: Mapping[str, Spec], n: int) -> dict[str, Spec]:
-    """What n cores have together."""
-    return {name: _scaled(spec, n, f"{n} cores") for name, spec in facts.items()
-            if name in ("sbuf_bytes", "psum_bytes", "dma_engines") or "_element_rate" in name}
+def _neuron(key: str, table: Mapping[str, Any], rows: dict[str, Rows]) -> list[Machine]:
+    """One chip at scope core, device, and lnc2 where two cores share an HBM stack."""
+    core = _computed(rows["core"], _CORE)
+    engine = {n: s for n, s in core.items() if n.startswith("dma_engine_")}
+    device = _facts(_computed(rows["device"] | engine, _DEVICE), *engine)
+    n, hbm = int(device["cores"].value), device["hbm_bandwidth"]
 
+    peaks = {d: _with_rivals(s, core.get(f"documented_peak.{d}"))
+             for d, s in _of(core, "peak").items()}
+    share = _scaled(hbm, 1 / n, f"an even share of {n} cores")
+    levels = {"HBM": _with_rivals(share, device.get("core_stack_share"),
+                                  core.get("figure_hbm_bandwidth")),
+              "DMA": _with_rivals(core["dma_bandwidth"], core["dma_theoretical"],
+                                  core.get("dma_profiler_bandwidth"))}
+    facts = _facts(core, "pe_rate", "documented_peak", "peak", "dma_bandwidth", "dma_theoretical")
+    machines = [Machine(key, f"{table['name']}, one {table['core_name']}", "core", peaks, levels,
+                        (), facts)]
 
-def _neuron(key: str, table: Mapping[str, Any], rows: dict[str, dict[str, Spec]]
-            ) -> list[Machine]:
-    """One chip at scope core, lnc2 (where two cores share an HBM stack) and device."""
-    peaks, bandwidths, facts = _core(rows)
-    device, n = rows["device"], int(rows["device"]["cores"].value)
-    known = _without(device, "documented_peak", "hbm_bandwidth", "dma_bandwidth", "link_bandwidth")
-    stacks = device["hbm_stacks"]
-    known.setdefault("cores_per_hbm_stack", _scaled(device["cores"], 1 / stacks.value,
-                                                    f"over {stacks.text} stacks"))
-    known["hbm_stack_bytes"] = _scaled(device["hbm_bytes"], 1 / stacks.value,
-                                       f"over {stacks.text} stacks")
-    dma = [_product("B/s", device["dma_engines"], rows["core"][f"dma_engine_{name}"])
-           for name in ("bandwidth", "theoretical")]
-    whole = {"HBM": replace(device["hbm_bandwidth"], rivals=(
-                 *device["hbm_bandwidth"].rivals,
-                 *(_product("B/s", stack, stacks) for stack in rows["stack"].values()))),
-             "DMA": replace(dma[0], rivals=(device["dma_bandwidth"], *dma[1:]))}
-    if "link_bandwidth" in device:
-        whole["link"] = device["link_bandwidth"]
-    if "neuronlink_bandwidth" in device:
-        tiers = [device[f"link_{tier}"] for tier in ("intra_server", "inter_server", "inter_rack")]
-        total, odd = known["neuronlink_bandwidth"], sum(tier.value for tier in tiers)
-        known["neuronlink_bandwidth"] = replace(total, rivals=(*total.rivals, Spec(
-            odd, "B/s", tiers[0].source, "derived", "the three tiers added; unresolved")))
+    def scaled(some: Mapping[str, Spec], times: int) -> Rows:
+        return {name: _scaled(s, times, f"{times} cores") for name, s in some.items()}
 
-    def scaled(roofs: Mapping[str, Spec], times: int) -> dict[str, Spec]:
-        return {name: _scaled(s, times, f"{times} cores") for name, s in roofs.items()}
-
-    device_peaks = {d: replace(s, rivals=_flat(device.get(f"documented_peak.{d}")))
-                    for d, s in scaled(peaks, n).items()}
-    device_peaks |= {d: s for d, s in _of(device, "documented_peak") if d not in peaks}
-    label = f"{table['name']}, one "
-    machines = [
-        Machine(key, f"{label}{table['core_name']}", "core", peaks, bandwidths, (), facts),
-        Machine(key, f"{label}device ({n} cores)", "device", device_peaks, whole, (),
-                {**_sums(facts, n), **known})]
+    summed = {name: s for name, s in facts.items()
+              if name in ("sbuf_bytes", "psum_bytes", "dma_engines") or "element_rate" in name}
+    whole_peaks = {d: _with_rivals(replace(s, rivals=()), device.get(f"documented_peak.{d}"))
+                   for d, s in scaled(peaks, n).items()}
+    whole = {"HBM": _with_rivals(hbm, device.get("stacks_bandwidth")),
+             "DMA": _with_rivals(device["dma_summed"], device["dma_bandwidth"],
+                                 device["dma_theoretical"])}
+    whole |= {"link": device["link_bandwidth"]} if "link_bandwidth" in device else {}
+    known = _facts(device, "documented_peak", "hbm_bandwidth", "link_bandwidth", "dma_bandwidth",
+                   "dma_summed", "dma_theoretical", "stacks_bandwidth", "core_stack_share")
     if known["cores_per_hbm_stack"].value == 2:
-        known["logical_cores_lnc2"] = _scaled(device["cores"], 1 / 2, "LNC=2")
-        machines[1] = replace(machines[1], facts={**machines[1].facts, **known})
+        known["logical_cores_lnc2"] = _scaled(known["cores"], 1 / 2, "LNC=2")
         machines.append(Machine(
-            key, f"{label}logical core (LNC=2)", "lnc2", scaled(peaks, 2), scaled(bandwidths, 2),
-            (), {**_sums(facts, 2), "hbm_bytes": known["hbm_stack_bytes"]}))
+            key, f"{table['name']}, one logical core (LNC=2)", "lnc2", scaled(peaks, 2),
+            scaled(levels, 2), (), {**scaled(summed, 2), "hbm_bytes": known["hbm_stack_bytes"]}))
+    machines.append(Machine(
+        key, f"{table['name']}, one device ({n} cores)", "device",
+        {**_of(device, "documented_peak"), **whole_peaks}, whole, (),
+        {**scaled(summed, n), **known}))
     if "throttle_start" in facts:
-        start = facts["throttle_start"]
+        start, time = facts["throttle_start"], facts["throttle_time"].text
         machines = [replace(m, ceilings=tuple(
-            Ceiling("throttled", _scaled(s, start.value, f"{start.holds}; {start.source}"),
-                    f"for the first {facts['throttle_time'].text} after idling", d)
+            Ceiling("throttled", _scaled(s, start.value, f"{start.text} of peak; {start.source}"),
+                    f"for the first {time} after idling", d)
             for d, s in m.peaks.items())) for m in machines]
     return machines
 
 
-def _chip(key: str, table: Mapping[str, Any]) -> Machine:
-    """A GPU or TPU: one device, as its sheet says."""
-    rows = _specs(table)
-    return Machine(key, table["name"], "device", dict(_of(rows, "peak")),
-                   {"HBM": rows["hbm_bandwidth"], "link": rows["link_bandwidth"]}, (),
-                   _without(rows, "peak", "hbm_bandwidth", "link_bandwidth"))
+def _sheet(key: str, table: Mapping[str, Any], scope: str, of: Machine | None = None) -> Machine:
+    """A GPU, a TPU, a 2009 machine, an instance: as its sheet says.
 
-
-def _instance(key: str, table: Mapping[str, Any], device: Machine) -> Machine:
-    """An EC2 instance: as its page says; what the page leaves out is devices x one device."""
-    rows = _specs(table)
-    n = int(rows["devices"].value)
-    peaks = dict(_of(rows, "peak")) or {
-        d: _scaled(s, n, f"{n} devices") for d, s in device.peaks.items()}
-    facts = _without(rows, "peak", "hbm_bandwidth", "link_bandwidth", "efa_bandwidth")
-    for name in ("cores", "logical_cores_lnc2", "hbm_bytes"):
-        if name in device.facts:
-            facts.setdefault(name, _scaled(device.facts[name], n, f"{n} devices"))
-    levels = {"HBM": rows.get("hbm_bandwidth") or _scaled(device.bandwidths["HBM"], n,
-                                                          f"{n} devices"),
-              "link": rows.get("link_bandwidth"), "EFA": rows.get("efa_bandwidth")}
-    return Machine(key, key, "instance", peaks, {k: v for k, v in levels.items() if v}, (), facts)
+    of   a device; what an instance's page leaves out is its devices times one of these
+    """
+    rows = _computed(_specs(table), _SHEET)
+    roofs = {"HBM": "hbm_bandwidth", "DRAM": "dram_bandwidth", "link": "link_bandwidth",
+             "EFA": "efa_bandwidth"}
+    peaks = _of(rows, "peak")
+    levels = {level: _with_rivals(rows[name], rows.get(f"implied_{name}"))
+              for level, name in roofs.items() if name in rows}
+    facts = _facts(rows, "peak", "implied_dram_bandwidth", *roofs.values())
+    if of:
+        n = int(rows["devices"].value)
+        peaks = peaks or {d: _scaled(s, n, f"{n} devices") for d, s in of.peaks.items()}
+        levels = {"HBM": _scaled(of.bandwidths["HBM"], n, f"{n} devices")} | levels
+        facts = {name: _scaled(s, n, f"{n} devices") for name, s in of.facts.items()
+                 if name in ("cores", "logical_cores_lnc2", "hbm_bytes")} | facts
+    ceilings = tuple(Ceiling(name, _spec(row, table["source"], table["kind"]), row["holds"],
+                             row["roof"]) for name, row in table.get("ceiling", {}).items())
+    return Machine(key, table.get("name", key), scope, peaks, levels, ceilings, facts)
 
 
 def _desktop(key: str, table: Mapping[str, Any]) -> Machine:
-    """The worked-example CPU: every roof and ceiling from its assumed inputs."""
-    row = _specs(table)
-    cores, fma, lanes, clock = (row[n] for n in ("cores", "fma_units", "simd_lanes", "clock"))
-    peaks = {"fp32": _product("FLOP/s", cores, fma, lanes, 2, clock)}
-    channel = _product("B/s", row["dram_channel_bytes"], row["dram_transfer_rate"])
-    levels = {"DRAM": _product("B/s", row["dram_channels"], row["dram_channel_bytes"],
-                               row["dram_transfer_rate"])}
-    levels |= {f"L{i}": _product("B/s", cores, row[f"l{i}_width"], clock,
-                                 holds=row[f"l{i}_width"].holds) for i in (3, 2, 1)}
-    one = 1 / cores.value
-    used = row["line_used_bytes"].value / row["line_bytes"].value
-    low = [("no FMA", "fp32", 1 / 2, "adds and multiplies apart, each its own instruction"),
-           ("no SIMD", "fp32", 1 / lanes.value, "one element an instruction"),
-           ("no ILP", "fp32", 1 / row["fma_latency"].value / fma.value,
-            "each multiply-add waits for the one before, so one is in flight"),
-           ("one core", "fp32", one, "the other cores idle"),
-           *(("one core", f"L{i}", one, "a core brings its own cache ports") for i in (3, 2, 1)),
-           ("one channel", "DRAM", channel.value / levels["DRAM"].value,
-            "memory in one slot, or all pages on one channel"),
-           ("strided", "DRAM", used, f"{row['line_used_bytes'].text} used of each line moved")]
-    roofs = {**peaks, **levels}
-    return Machine(key, table["name"], "device", peaks, levels, tuple(
-        Ceiling(name, _scaled(roofs[roof], share, f"{share:g} of {roofs[roof].text}; {why}"),
-                why, roof) for name, roof, share, why in low), row)
+    """The worked-example CPU: every roof and ceiling computed from its assumed inputs."""
+    rows = _specs(table)
+    roofs = {name: s for name, s in _computed(rows, _DESKTOP).items() if name not in rows}
+    ceilings = tuple(
+        Ceiling(name, _product(rows | roofs, roofs[roof].unit, roof, *share, holds=why), why, roof)
+        for name, roof, share, why in _DESKTOP_CEILINGS)
+    return Machine(key, table["name"], "device", {"fp32": roofs.pop("fp32")}, roofs, ceilings, rows)
 
 
 def load(text: str) -> dict[tuple[str, str], Machine]:
     """Every machine of a toml text in the form of machine.toml, by (key, scope)."""
     data = tomllib.loads(text)
-    found: list[Machine] = []
-    for key, table in data.items():
-        if "core_name" in table:
-            found += _neuron(key, table, _like(data, table))
-    machines = {(m.key, m.scope): m for m in found}
-    found = [_chip(key, table) for key, table in data.get("chip", {}).items()]
-    found += [_instance(key, table, machines[table["chip"], "device"])
-              for key, table in data.get("instance", {}).items()]
+    found = [m for key, table in data.items() if "core_name" in table
+             for m in _neuron(key, table, _like(data, table))]
+    devices = {m.key: m for m in found if m.scope == "device"}
+    found += [_sheet(key, table, "device")
+              for key, table in {**data.get("chip", {}), **data.get("paper2009", {})}.items()]
     found += [_desktop("desktop", data["desktop"])] if "desktop" in data else []
-    return machines | {(m.key, m.scope): m for m in found}
+    found += [_sheet(key, table, "instance", devices[table["chip"]])
+              for key, table in data.get("instance", {}).items()]
+    return {(m.key, m.scope): m for m in found}
 
 
-_MACHINES = load(files(__package__).joinpath("machine.toml").read_text("utf-8"))
+class Kernel2009(NamedTuple):
+    """Operational intensity of one of the roofline paper's kernels, in FLOP/B."""
+
+    before: Spec
+    after: Spec
+
+
+def load_kernels(text: str) -> dict[str, Kernel2009]:
+    """The 2009 paper's kernels of a toml text in the form of machine.toml, by name."""
+    table = tomllib.loads(text).get("kernels2009", {})
+    rows = _specs(table)
+    return {name: Kernel2009(rows[f"{name}.before"], rows[f"{name}.after"])
+            for name, row in table.items() if isinstance(row, dict)}
+
+
+_TEXT = files(__package__).joinpath("machine.toml").read_text("utf-8")
+_MACHINES = load(_TEXT)
+KERNELS_2009 = MappingProxyType(load_kernels(_TEXT))
 INSTANCES = MappingProxyType({k: m for (k, scope), m in _MACHINES.items() if scope == "instance"})
 # The chips, each at its smallest scope: a core of a Neuron chip, the whole device of the others.
 ALL: Mapping[str, Machine] = MappingProxyType({
