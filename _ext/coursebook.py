@@ -55,7 +55,11 @@ def worked(text: str) -> Html:
 
 
 def _cells(app: Sphinx, doctree: nodes.document) -> None:
-    """Put forms and folded answers where the notebook marks them."""
+    """Put forms and folded answers where the notebook marks them.
+
+    A form brings its own worked answer, so the worked cell of the same question goes.
+    """
+    forms, answered = 0, False
     for cell in list(doctree.findall(nodes.container)):
         if cell.get("nb_element") != "cell_code":
             continue
@@ -63,9 +67,15 @@ def _cells(app: Sphinx, doctree: nodes.document) -> None:
         if form := metadata.get("roofline", {}).get("form"):
             from roofline import figures
 
-            cell.replace_self(Html(html=figures.form(form)))
+            # The first form's script serves the others of the page.
+            cell.replace_self(Html(html=figures.form(form, scripted=not forms)))
+            forms, answered = forms + 1, True
         elif "worked" in metadata.get("tags", []):
-            cell.replace_self(worked(_output_text(cell)))
+            if answered:
+                cell.parent.remove(cell)
+            else:
+                cell.replace_self(worked(_output_text(cell)))
+            answered = False
 
 
 def _output_text(cell: nodes.Element) -> str:
@@ -94,12 +104,15 @@ def names(source: str) -> dict[str, Any]:
 def run(source: str, scope: dict[str, Any]) -> str:
     """Run `source` as a notebook cell does; what it prints, then the last expression's repr."""
     tree = ast.parse(source)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    printed = io.StringIO()
+    last = tree.body[-1] if tree.body else None
+    value, printed = None, io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(tree, "<computed>", "exec"), scope)
-        value = eval(compile(ast.Expression(last.value), "<computed>", "eval"), scope) \
-            if last else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
+            exec(compile(tree, "<computed>", "exec"), scope)
+            value = eval(compile(ast.Expression(last.value), "<computed>", "eval"), scope)
+        else:
+            exec(compile(tree, "<computed>", "exec"), scope)
     return printed.getvalue() + ("" if value is None else repr(value))
 
 
@@ -198,8 +211,8 @@ def _page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_node(Html, html=(_visit_html, None),
-                 **{name: (_skip, None) for name in ("latex", "text", "man", "texinfo")})
+    skip = (_skip, None)
+    app.add_node(Html, html=(_visit_html, None), latex=skip, text=skip, man=skip, texinfo=skip)
     app.add_directive("live", Live)
     app.add_directive("computed", Computed)
     # A configuration value that pages depend on: when it changes, every page is read again.

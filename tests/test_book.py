@@ -1,0 +1,139 @@
+"""The built book as a reader meets it: in Chromium, with everything beyond the site blocked."""
+
+import gzip
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pages import ROOT, book_pages
+
+PAGES = [page.relative_to(ROOT).with_suffix("").as_posix() for page in book_pages()]
+PHONE = {"width": 390, "height": 844}
+MODES = {"light": {"color_scheme": "light"}, "dark": {"color_scheme": "dark"},
+         "phone": {"viewport": PHONE}}
+AXE = (ROOT / "tests/vendor/axe-core/axe.min.js").read_text()
+
+
+def url(address: str, page: str) -> str:
+    return f"{address}/{page}.html"
+
+
+def settle(page) -> None:
+    """Wait until math is set and live figures have drawn."""
+    page.evaluate("() => window.MathJax?.startup?.promise?.then(() => true) ?? true")
+
+
+@pytest.mark.parametrize("folder", ["assets/vendor/mathjax", "tests/vendor/axe-core"])
+def test_vendored_files_are_unchanged(folder):
+    sums = [line.split() for line in (ROOT / folder / "SHA256SUMS").read_text().splitlines()]
+    for digest, name in sums:
+        assert hashlib.sha256((ROOT / folder / name).read_bytes()).hexdigest() == digest, name
+    kept = {"LICENSE", "LICENSE-3RD-PARTY.txt", "VERSION", "SHA256SUMS"}
+    here = {p.relative_to(ROOT / folder).as_posix() for p in (ROOT / folder).rglob("*")
+            if p.is_file()}
+    assert here - kept == {name for _, name in sums}
+
+
+def test_every_page_is_built(site):
+    assert all((site / f"{page}.html").exists() for page in PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_loads_whole_and_from_the_site_alone(page, address, visit):
+    seen = visit(url(address, page))
+    settle(seen.page)
+    assert not seen.complaints
+    written = seen.page.evaluate("() => document.querySelectorAll('.math').length")
+    drawn = seen.page.evaluate("() => document.querySelectorAll('mjx-container').length")
+    assert drawn >= written
+    assert seen.page.evaluate("() => document.querySelectorAll('mjx-merror').length") == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("mode", MODES)
+def test_page_is_accessible(page, mode, address, visit):
+    opened = visit(url(address, page), **MODES[mode]).page
+    settle(opened)
+    theme = opened.evaluate("() => document.documentElement.dataset.theme")
+    assert theme == ("dark" if mode == "dark" else "light")
+    opened.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+    opened.evaluate(AXE)
+    violations = opened.evaluate("() => axe.run().then((result) => result.violations)")
+    bad = [f"{v['id']}: {v['help']}: " + " | ".join(n["html"][:200] for n in v["nodes"][:3])
+           for v in violations if v["impact"] in ("serious", "critical")]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_sideways_scroll_on_the_narrowest_phone(page, address, visit):
+    opened = visit(url(address, page), viewport={"width": 320, "height": 640}).page
+    settle(opened)
+    opened.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+    wide = opened.evaluate("""() => document.documentElement.scrollWidth <= innerWidth ? [] :
+        [...document.querySelectorAll('article *')].filter((e) =>
+            e.getBoundingClientRect().right > innerWidth + 1 &&
+            ![...function* (n) { while ((n = n.parentElement)) yield n; }(e)].some((n) =>
+                ['auto', 'scroll', 'hidden'].includes(getComputedStyle(n).overflowX) &&
+                n.tagName !== 'BODY' && n.tagName !== 'HTML'))
+        .slice(0, 5).map((e) => e.outerHTML.slice(0, 160))""")
+    scroll = opened.evaluate("() => document.documentElement.scrollWidth")
+    assert scroll <= 320, f"{scroll} px wide; sticking out: {wide}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_weight(page, address, visit):
+    """First load, compressed, at most 1.2 MB (design, section 9)."""
+    bodies = {}
+    seen = visit("about:blank")
+    seen.page.on("response", lambda r: bodies.setdefault(r.url, r))
+    seen.page.goto(url(address, page))
+    settle(seen.page)
+    seen.page.wait_for_load_state("networkidle")
+    packed = {u: len(gzip.compress(r.body(), 6)) if not u.endswith((".woff", ".woff2", ".png"))
+              else len(r.body()) for u, r in bodies.items() if u.startswith(address)}
+    total = sum(packed.values())
+    heaviest = sorted(packed.items(), key=lambda item: -item[1])[:5]
+    print(f"{page}: {total / 1e6:.2f} MB")
+    assert total <= 1.2e6, heaviest
+
+
+def worked_cells(path: Path) -> list[str]:
+    """Stored texts of a notebook's worked answers."""
+    cells = json.loads(path.read_text())["cells"] if path.suffix == ".ipynb" else []
+    return ["".join(output.get("data", {}).get("text/plain", output.get("text", "")))
+            for cell in cells if "worked" in cell["metadata"].get("tags", [])
+            for output in cell["outputs"]]
+
+
+@pytest.mark.parametrize("page", [p for p in book_pages() if p.suffix == ".ipynb"],
+                         ids=lambda p: p.stem)
+def test_worked_answers_are_folded_and_readable_without_script(page, site, address, visit):
+    name = page.relative_to(ROOT).with_suffix("").as_posix()
+    opened = visit(url(address, name), java_script_enabled=False).page
+    html = (site / f"{name}.html").read_text()
+    folded = opened.locator("details:has(> summary:text('Worked answer'))")
+    texts = [" ".join(t.split()) for t in folded.all_text_contents()]
+    for text in worked_cells(page):
+        assert any(" ".join(text.split()) in t for t in texts), text
+    assert "<details open" not in html
+
+
+def test_worked_answers_are_not_in_the_search_index(site):
+    index = (site / "searchindex.js").read_text().lower()
+    assert "rooflin" in index  # the index is there, and stems words
+    pages = " ".join(_prose(page) for page in book_pages()).lower()
+    for page in book_pages():
+        for text in worked_cells(page):
+            only = {w for w in re.findall(r"[a-z]{6,}", text.lower()) if w not in pages}
+            assert not [w for w in only if f'"{w}"' in index or f",{w}:" in index], page
+
+
+def _prose(path: Path) -> str:
+    """What a page says outside its worked answers."""
+    if path.suffix != ".ipynb":
+        return path.read_text()
+    return " ".join("".join(c["source"]) + json.dumps(c.get("outputs", ""))
+                    for c in json.loads(path.read_text())["cells"]
+                    if "worked" not in c["metadata"].get("tags", []))
