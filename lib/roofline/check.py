@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .units import UNITS, UnitError, parse, show
+from .units import UNITS, UnitError, mebi, parse, show
 
 Interval = tuple[float, float]
 
@@ -107,13 +107,8 @@ class Part:
     def right(self) -> list[Interval]:
         return [accepted(value) for value in (self.value, *self.also)]
 
-    @property
-    def answer(self) -> str:
-        return show(self.value, self.unit)
-
-    @property
-    def wants(self) -> str:
-        return f"a number in {self.unit}" if self.unit else "a number"
+    answer = property(lambda self: show(self.value, self.unit))
+    wants = property(lambda self: f"a number in {self.unit}" if self.unit else "a number")
 
     def clashes(self) -> list[str]:
         """Slips whose range meets the right one, a rival's or an earlier slip's."""
@@ -175,18 +170,13 @@ class Choice:
             raise ProblemError(f"{self.name}: each option but {self.right!r} needs one reason; "
                                f"options {sorted(self.options)}, reasons {sorted(self.slips)}")
 
-    @property
-    def answer(self) -> str:
-        return self.right
+    answer = property(lambda self: self.right)
 
     @property
     def wants(self) -> str:
         wide = max(map(len, self.options))
-        lines = [f"    {key:{wide}}  {text}" for key, text in self.options.items()]
+        lines = [f"      {key:{wide}}  {text}" for key, text in self.options.items()]
         return "\n".join(["one of", *lines])
-
-    def clashes(self) -> list[str]:
-        return []
 
     def judge(self, answer: object) -> "Outcome":
         key = " ".join(answer.split()).lower() if isinstance(answer, str) else None
@@ -220,16 +210,8 @@ class Text:
     why: str
     slips: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def answer(self) -> str:
-        return self.right
-
-    @property
-    def wants(self) -> str:
-        return "a few words"
-
-    def clashes(self) -> list[str]:
-        return []
+    answer = property(lambda self: self.right)
+    wants = property(lambda self: "a few words")
 
     def judge(self, answer: object) -> "Outcome":
         if not isinstance(answer, str):
@@ -381,9 +363,10 @@ class Problem:
                 drawn = self.draw(random.Random(f"{self.id}/{seed}/{attempt}"))
                 inputs = {**self.fixed, **drawn, **mine}
             parts = self._parts(inputs, bool(mine))
-            clashes = [label for part in parts for label in part.clashes()]
+            clashes = [f"{part.name}: {label}" for part in parts if isinstance(part, Part)
+                       for label in part.clashes()]
             if not clashes:
-                given = {name: self._text(name, value) for name, value in inputs.items()}
+                given = {name: _text(value, self.units.get(name)) for name, value in inputs.items()}
                 return Question(self.id, seed or 0, inputs, given, self.ask.format(**given),
                                 parts)
         raise ProblemError(f"{self.id}: slips that cannot be told apart: {clashes}")
@@ -421,17 +404,22 @@ class Problem:
                                f"{self._known()}")
         return int(number) if whole else number
 
-    def _text(self, name: str, value: object) -> str:
-        if name in self.units and isinstance(value, (int, float)):
-            return show(value, self.units[name], digits=6)
-        return f"{value:,}" if isinstance(value, (int, float)) else str(value)
-
     def _known(self) -> str:
         if not self.fixed:
             return "it has no inputs"
         return "the inputs are " + ", ".join(
             f"{name} ({self.units[name]})" if self.units.get(name) else name
             for name in self.fixed)
+
+
+def _text(value: object, unit: str | None) -> str:
+    """An input as text; a capacity in the prefix, MB or MiB, that says it shorter."""
+    if not isinstance(value, int | float):
+        return str(value)
+    if unit is None and isinstance(value, int):
+        return f"{value:,}"
+    decimal = show(value, unit or "", digits=6)
+    return min(decimal, mebi(value, digits=6), key=len) if unit == "B" else decimal
 
 
 def problem(id: str, *, ask: str, fixed: Mapping[str, Any] | None = None,
