@@ -209,6 +209,7 @@ def roofs(threads: Sequence[int] | None = None, budget_s: float = 30, *,
     counts = tuple(dict.fromkeys(threads or (1, cores())))
     x = aligned((size or array_bytes()) // 4)
     made: list[Roof] = []
+    caches: list[Roof] = []
     curve: list[CurvePoint] = []
     seen: list[Rounds] = []
     part_s = budget_s / len(counts) / (4 if numba else 2)  # compiling takes a share, too
@@ -219,9 +220,10 @@ def roofs(threads: Sequence[int] | None = None, budget_s: float = 30, *,
             seen.append(alternate({name: task[0] for name, task in tasks.items()}, part_s))
             made += [_roof(name, t, seen[-1], *task[1:]) for name, task in tasks.items()]
             if numba:
-                made += _caches(x, t, together, part_s)
+                caches += _caches(x, t, together, part_s)
                 curve += _measure_curve(x, t, together, part_s)
-    return HostRoofs(provenance(_noise(seen)), tuple(made), tuple(curve))
+    foreign = statistics.median(share for r in seen for share in r.foreign)
+    return HostRoofs(provenance(foreign, _noise(seen, made)), (*made, *caches), tuple(curve))
 
 
 def _measure_curve(x: Any, t: int, together: Callable, budget_s: float) -> list[CurvePoint]:
@@ -238,11 +240,17 @@ def _measure_curve(x: Any, t: int, together: Callable, budget_s: float) -> list[
     return [CurvePoint(t, k, rate) for k, rate in best.items()]
 
 
-def _noise(seen: Sequence[Rounds]) -> str:
-    share = max(r.share for r in seen)
-    dropped = sum(len(r.foreign) - len(r.kept) for r in seen)
+def _noise(seen: Sequence[Rounds], made: Sequence[Roof] = ()) -> str:
+    """What disturbed these rounds and roofs, in words; "" when nothing did."""
+    said = []
     if any(r.noisy for r in seen):
-        return f"noisy: other work took up to {share:.0%} of the CPU; trust ratios only"
+        said.append(f"others took up to {max(r.share for r in seen):.0%} of the CPU")
+    if moved := [r for r in made if r.high > 1.25 * r.low]:
+        worst = max(moved, key=lambda r: r.high / r.low)
+        said.append(f"{worst.name} moved {worst.high / worst.low:.2f}x between rounds")
+    if said:
+        return f"noisy: {', '.join(said)}; trust ratios only"
+    dropped = sum(len(r.foreign) - len(r.kept) for r in seen)
     return f"{dropped} disturbed rounds dropped" if dropped else ""
 
 
@@ -365,14 +373,14 @@ def _placed(case: Case, rounds: Rounds, roofs: Sequence[tuple[float, float, floa
 
 # ---- whose figures, and where they are kept ----------------------------------------------
 
-def provenance(noise: str) -> Provenance:
+def provenance(foreign: float, noise: str) -> Provenance:
     blas = ", ".join(f"{lib['internal_api']} {lib['version']} ({lib['architecture']})"
                      for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"
                      if "architecture" in lib)
     return Provenance("measured", _cpu(), cores(), _system(), platform.python_version(),
                       np.__version__, blas or "BLAS whose threads cannot be set",
                       numba.__version__ if numba else "",
-                      f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", noise)
+                      f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", foreign, noise)
 
 
 def _cpu() -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ..machine import Ceiling, Machine, Spec
+from ..machine import Ceiling, Machine, MachineError, Spec
 from ..units import mebi, show, significant
 
 SCHEMA = "roofline-host/1"
@@ -39,7 +39,13 @@ class Provenance:
     blas: str
     numba: str  # "" when it is not installed
     date: str  # UTC, to the minute
+    foreign: float  # share of the CPU that other work took, median round
     noise: str  # "" when quiet, else what disturbed the run
+
+    @property
+    def noisy(self) -> bool:
+        """True when the figures were taken on a busy or a moving machine: trust ratios only."""
+        return self.noise.startswith("noisy")
 
     @property
     def label(self) -> str:
@@ -51,7 +57,8 @@ class Provenance:
                     f"numba {self.numba}" if self.numba else "no numba"]
         cores = f"{self.cores} core{'s' if self.cores > 1 else ''}"
         return (f"{self.kind} on {self.cpu}, {cores}, {self.date}\n"
-                f"{self.os}, {', '.join(versions)}\n{self.noise or 'quiet'}")
+                f"{self.os}, {', '.join(versions)}\n"
+                f"{self.noise or 'quiet'}; others took {self.foreign:.0%} of the CPU")
 
 
 @dataclass(frozen=True)
@@ -106,12 +113,12 @@ class HostRoofs:
         return tuple(sorted({r.threads for r in self.roofs}))
 
     def roof(self, name: str, threads: int = 1) -> Roof:
-        """KeyError naming the roofs there are when this one was not measured."""
+        """One roof. Raises MachineError, naming those there are, when it was not measured."""
         for r in self.roofs:
             if (r.name, r.threads) == (name, threads):
                 return r
         known = ", ".join(f"{r.name!r} ({r.threads})" for r in self.roofs)
-        raise KeyError(f"no roof {name!r} for {threads} threads; measured (threads): {known}")
+        raise MachineError(f"no roof {name!r} for {threads} thread(s); measured: {known}")
 
     def has(self, name: str, threads: int = 1) -> bool:
         return any((r.name, r.threads) == (name, threads) for r in self.roofs)
@@ -211,7 +218,7 @@ class Kernels(Sequence[KernelRun]):
         for run in self.runs:
             if run.name == key:
                 return run
-        raise KeyError(f"no kernel {key!r}; there are: {', '.join(r.name for r in self.runs)}")
+        raise LookupError(f"no kernel {key!r}; there are: {', '.join(r.name for r in self.runs)}")
 
     def __iter__(self) -> Iterator[KernelRun]:
         return iter(self.runs)
@@ -383,6 +390,6 @@ def _build(kind: Any, data: Any, where: str) -> Any:
         return data
     number = isinstance(data, (int, float)) and not isinstance(data, bool)
     positive = number and math.isfinite(data) and kind(data) == data and data > 0
-    if not positive and not (where.endswith(".compiled") and number and data == 0):
+    if not positive and not (where.endswith((".compiled", ".foreign")) and data == 0):
         raise wrong("a whole number > 0" if kind is int else "a finite number > 0")
     return kind(data)

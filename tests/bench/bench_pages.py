@@ -1,0 +1,91 @@
+"""What each page of the built site weighs on its first load, compressed. Target: 1.2 MB.
+
+Chromium opens every page with an empty cache; everything it asks for is gzipped and summed.
+Run   pytest -m bench tests/bench/bench_pages.py -s
+  or  python tests/bench/bench_pages.py [site folder, by default _build/html]
+"""
+
+import functools
+import gzip
+import os
+import shutil
+import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
+CHROMIUM = (os.environ.get("CHROMIUM") or shutil.which("chromium")
+            or shutil.which("chromium-browser"))
+NOT_PAGES = ("genindex.html", "search.html")
+LIMIT = 1.2e6
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript"}
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def weigh(browser: Any, url: str) -> tuple[int, list[tuple[int, str]], list[str]]:
+    """Compressed bytes of one page, its parts, heaviest first, and requests to elsewhere."""
+    home = url.split("/", 3)[2]
+    parts: dict[str, int] = {}
+    foreign: list[str] = []
+    context = browser.new_context()  # nothing cached
+
+    def asked(address: str) -> None:
+        if not address.startswith(("data:", "blob:")) and address.split("/", 3)[2] != home:
+            foreign.append(address)
+
+    def loaded(request: Any) -> None:
+        response = request.response()
+        if request.url.split("/", 3)[2:3] == [home] and response and response.ok:
+            parts[request.url] = len(gzip.compress(response.body(), 6))
+
+    page = context.new_page()
+    page.on("request", lambda request: asked(request.url))
+    page.on("requestfinished", loaded)
+    page.goto(url, wait_until="networkidle")
+    page.wait_for_timeout(300)
+    context.close()
+    heavy = sorted(((size, address.rsplit("/", 1)[1]) for address, size in parts.items()),
+                   reverse=True)
+    return sum(parts.values()), heavy, foreign
+
+
+def report(site: Path = SITE) -> None:
+    if CHROMIUM is None or not site.is_dir():
+        print(f"page weights left out: no {'Chromium' if CHROMIUM is None else 'built site'}")
+        return
+    from playwright.sync_api import sync_playwright
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    pages = sorted(p.relative_to(site).as_posix() for p in site.rglob("*.html")
+                   if p.name not in NOT_PAGES and not {"_static", "assets"} & set(p.parts))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[
+            "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+            "--disable-component-update", "--disable-sync"])
+        for page in pages:
+            total, heavy, foreign = weigh(
+                browser, f"http://127.0.0.1:{server.server_port}/{page}")
+            most = ", ".join(f"{name} {size / 1e3:.0f} kB" for size, name in heavy[:3])
+            print(f"{page:28} {total / 1e6:5.2f} MB{' OVER' if total > LIMIT else ''}  {most}"
+                  + (f"  requests elsewhere: {len(foreign)}" if foreign else ""), flush=True)
+        browser.close()
+    server.shutdown()
+
+
+@pytest.mark.bench
+def test_bench_pages() -> None:
+    report()
+
+
+if __name__ == "__main__":
+    report(Path(sys.argv[1]) if len(sys.argv) > 1 else SITE)
