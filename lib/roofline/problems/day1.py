@@ -580,7 +580,7 @@ def overlap_2x(t_flop: float, t_byte: float) -> Iterator[AnyPart]:
                f"{time(t_byte)}) / max({time(t_flop)}, {time(t_byte)})",
                {"T_worst goes on top": 1 / ratio,
                 "T_best is the longer time": (short + long) / short,
-                "2 is the most it can be, not what it is here": 2,
+                "that is the most it can be, not what it is here": 2,
                 "T_worst is the sum of the two times": long / short})
     yield Part("most", 2, "", "(t + t) / t = (1 + 1) / 1\nThe shorter time is at most the longer "
                "one, so the sum is at most twice the longer one.",
