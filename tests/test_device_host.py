@@ -194,7 +194,7 @@ def test_share_is_of_the_roof_in_the_same_round():
 
 @pytest.mark.parametrize(("foreign", "high", "said"), [
     ([0.0, 0.0, 0.0], 62e9, ""),
-    ([0.0, 0.9, 0.0, 0.0], 62e9, "1 disturbed rounds dropped"),
+    ([0.0, 0.9, 0.0, 0.0], 62e9, "1 disturbed round dropped"),
     ([0.4, 0.6, 0.5], 62e9, "noisy: others took up to 50% of the CPU; trust ratios only"),
     ([0.0, 0.0, 0.0], 90e9, "noisy: in place moved 1.50x between rounds; trust ratios only"),
 ])
@@ -285,7 +285,7 @@ def test_texts():
     assert text.splitlines()[:3] == [
         "measured on Toy CPU (toy1), 2 cores, 2026-01-02 03:04 UTC",
         "Linux 6.1 x86_64, Python 3.11.7, NumPy 2.4.6, openblas 0.3.31 (Toy), numba 0.68.1",
-        "quiet; others took 2% of the CPU"]
+        "quiet: others took 2% of the CPU"]
     assert "60 GB/s" in text and "6 of 7" in text and "240 GFLOP/s" in text
     # add: 1e6 FLOP in 0.4 ms
     assert "0.0833" in repr(run.kernels) and "2.5 GFLOP/s" in repr(run.kernels)

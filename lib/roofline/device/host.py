@@ -251,7 +251,7 @@ def _noise(seen: Sequence[Rounds], made: Sequence[Roof] = ()) -> str:
     if said:
         return f"noisy: {', '.join(said)}; trust ratios only"
     dropped = sum(len(r.foreign) - len(r.kept) for r in seen)
-    return f"{dropped} disturbed rounds dropped" if dropped else ""
+    return f"{dropped} disturbed round{'s' if dropped > 1 else ''} dropped" if dropped else ""
 
 
 # ---- bandwidth against size --------------------------------------------------------------

@@ -58,7 +58,7 @@ class Provenance:
         cores = f"{self.cores} core{'s' if self.cores > 1 else ''}"
         return (f"{self.kind} on {self.cpu}, {cores}, {self.date}\n"
                 f"{self.os}, {', '.join(versions)}\n"
-                f"{self.noise or 'quiet'}; others took {self.foreign:.0%} of the CPU")
+                f"{self.noise or f'quiet: others took {self.foreign:.0%} of the CPU'}")
 
 
 @dataclass(frozen=True)
