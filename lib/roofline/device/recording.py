@@ -6,11 +6,12 @@ Assumes   base units; every figure is the median of rounds, with the least and t
 Ignores   how the figures came about (host, rounds)
 """
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -298,12 +299,10 @@ def save(run: HostRun, path: Path | str) -> Path:
     """
     path = Path(path)
     text = json.dumps({"schema": SCHEMA, **_plain(run)}, indent=1, allow_nan=False) + "\n"
-    part = ""
+    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".host-", suffix=".part",
-                                         delete=False, encoding="utf-8") as file:
-            part = file.name
+        with part.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -315,12 +314,12 @@ def save(run: HostRun, path: Path | str) -> Path:
         raise RecordingError(f"{path.name}: not saved ({error.strerror}), nothing was changed. "
                              "Free some space or pass another folder") from None
     finally:
-        if part:
-            Path(part).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
     return path
 
 
-def _move_to_new(part: str, path: Path) -> None:
+def _move_to_new(part: Path, path: Path) -> None:
     """FileExistsError when somebody else was first: a link fails then, a rename would not."""
     try:
         os.link(part, path)
