@@ -30,8 +30,16 @@ def variants(id: str) -> tuple[Question, ...]:
     return tuple(ask(id, seed) for seed in range(SEEDS + 1 if BANK[id].draw else 1))
 
 
-def of_kind(id: str, kind: type) -> list[tuple[Question, object]]:
-    return [(q, part) for q in variants(id) for part in q.parts if isinstance(part, kind)]
+@cache
+def forms(id: str) -> tuple[dict[str, dict], ...]:
+    """For each variant, part name -> the page's data, after a trip through JSON."""
+    return tuple({part["name"]: part for part in json.loads(json.dumps(q.form_data()))["parts"]}
+                 for q in variants(id))
+
+
+def of_kind(id: str, kind: type) -> list[tuple[Question, dict, object]]:
+    return [(q, form[part.name], part) for q, form in zip(variants(id), forms(id), strict=True)
+            for part in q.parts if isinstance(part, kind)]
 
 
 def outcome(q: Question, name: str, answer: object) -> tuple[str, str]:
@@ -71,15 +79,10 @@ def form_verdict(data: dict, answer: object) -> tuple[str, str]:
 
 def same_verdict(q: Question, form: dict, part: object, answer: object) -> tuple[str, str]:
     kind, message = outcome(q, part.name, answer)
-    read, say = form_verdict(form[part.name], answer)
+    read, say = form_verdict(form, answer)
     assert kind == read, (q.id, q.seed, part.name, answer)
     assert say in message, (q.id, q.seed, part.name, answer)
     return kind, message
-
-
-def forms(q: Question) -> dict[str, dict]:
-    """Part name -> its data, after a trip through JSON."""
-    return {part["name"]: part for part in json.loads(json.dumps(q.form_data()))["parts"]}
 
 
 def roundings(value: float) -> list[str]:
@@ -88,7 +91,7 @@ def roundings(value: float) -> list[str]:
     for digits in (2, 3, 4):
         step = Decimal(1).scaleb(exact.adjusted() - digits + 1) if exact else Decimal(1)
         found += [str(exact.quantize(step, rule)) for rule in (ROUND_HALF_UP, ROUND_HALF_EVEN)]
-    return found
+    return list(dict.fromkeys(found))
 
 
 # --- the bank -----------------------------------------------------------------------------------
@@ -138,8 +141,7 @@ def test_untouched_is_not_attempted(id):
 
 @every_problem
 def test_right_in_every_legal_form(id):
-    for q, part in of_kind(id, Part):
-        form = forms(q)
+    for q, form, part in of_kind(id, Part):
         for value in (part.value, *part.also):
             names = [name for name, (_, base) in UNITS.items() if base == part.unit]
             answers = [value, repr(float(value)), f"{value:.3e}"]
@@ -154,13 +156,12 @@ def test_right_in_every_legal_form(id):
 
 @every_problem
 def test_slips_are_named_distinct_and_wrong(id):
-    for q, part in of_kind(id, Part):
-        form = forms(q)
+    for q, form, part in of_kind(id, Part):
         assert len(part.slips) >= 3, (q.seed, part.name)
-        ranges = [accepted(value) for value in part.slips.values()]
-        ranges += [accepted(value) for value in (part.value, *part.also)][:1]
-        ranges.sort()
-        assert all(a[1] < b[0] for a, b in zip(ranges, ranges[1:], strict=False)), part.name
+        slips = sorted(accepted(value) for value in part.slips.values())
+        others = map(accepted, (part.value, *part.also, *part.rivals.values()))
+        assert all(a[1] < b[0] for a, b in zip(slips, slips[1:], strict=False)), part.name
+        assert all(a[1] < b[0] or b[1] < a[0] for a in others for b in slips), part.name
         for label, value in part.slips.items():
             side = "too small" if value < part.value else "too large"
             for answer in (value, *roundings(value)):
@@ -170,8 +171,7 @@ def test_slips_are_named_distinct_and_wrong(id):
 
 @every_problem
 def test_rivals_are_named_as_such(id):
-    for q, part in of_kind(id, Part):
-        form = forms(q)
+    for q, form, part in of_kind(id, Part):
         for value in part.rivals.values():
             kind, message = same_verdict(q, form, part, value)
             if any(low <= value <= high for low, high in part.right):
@@ -198,8 +198,7 @@ def test_nonsense_is_one_clear_line(id):
 
 @every_problem
 def test_off_answers_agree_with_the_form_and_give_nothing_away(id):
-    for q, part in of_kind(id, Part):
-        form = forms(q)
+    for q, form, part in of_kind(id, Part):
         numeral = part.answer.split()[0]
         for factor in (-1, 0, 0.3, 0.77, 0.985, 0.9899, 1.0101, 1.07, 1.6, 5, 1e6):
             kind, message = same_verdict(q, form, part, part.value * factor)
@@ -209,8 +208,7 @@ def test_off_answers_agree_with_the_form_and_give_nothing_away(id):
 
 @every_problem
 def test_each_choice_gives_its_reason(id):
-    for q, part in of_kind(id, Choice):
-        form = forms(q)
+    for q, form, part in of_kind(id, Choice):
         assert len(part.options) >= 2 and part.why
         for key in part.options:
             kind, message = same_verdict(q, form, part, key)
@@ -224,8 +222,7 @@ def test_each_choice_gives_its_reason(id):
 
 @every_problem
 def test_texts(id):
-    for q, part in of_kind(id, Text):
-        form = forms(q)
+    for q, form, part in of_kind(id, Text):
         assert same_verdict(q, form, part, part.right) == ("right", "right.")
         assert same_verdict(q, form, part, "zzz") == ("off", "not yet.")
         for pattern, reason in part.slips.items():
