@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import units
-from .count import Count
+
+if TYPE_CHECKING:
+    from .count import Count  # same layer: a value that is passed in
 
 KINDS = ("documented", "derived", "published", "measured", "modelled", "assumed")
 
@@ -142,7 +144,7 @@ class Machine:
                                "It is W / Q, both counted")
         return min(self.peak(dtype), intensity * self.bw(level))
 
-    def entitle(self, count: Count, extra: Mapping[str, float] | None = None) -> "Entitlement":
+    def entitle(self, count: "Count", extra: Mapping[str, float] | None = None) -> "Entitlement":
         """The least time this machine allows for `count`, roof by roof.
 
         extra   further roofs: a level and its bytes ({"DMA": count.hbm_bytes}), or a fact that
@@ -241,7 +243,7 @@ class Entitlement:
     """
 
     machine: Machine
-    count: Count
+    count: "Count"
     times: Mapping[str, float]
 
     @property
