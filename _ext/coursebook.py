@@ -210,6 +210,32 @@ def _page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     app.add_js_file("a11y.mjs", type="module")
 
 
+# An icon in the theme's icon script: name:[width,height,[other names],"code",path or paths],
+_ICON = re.compile(r'(?:"([\w-]+)"|([A-Za-z_$][\w$]*)):'
+                   r'\[\d+,\d+,\[([^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
+
+
+def _icons(app: Sphinx, error: Exception | None) -> None:
+    """Keep the icons that the site shows: the theme's script holds 2000, over half a page's
+    weight, and the pages use a dozen."""
+    if error or app.builder.format != "html":
+        return
+    import pydata_sphinx_theme
+
+    out, name = Path(app.outdir), "scripts/fontawesome.js"
+    found = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static" / name
+    shown = set()
+    for page in [*out.rglob("*.html"), *out.glob("_static/scripts/*theme.js")]:
+        shown |= set(re.findall(r"\bfa-([\w-]+)", page.read_text(encoding="utf-8")))
+
+    def keep(icon: re.Match) -> str:
+        names = {icon[1] or icon[2], *re.findall(r"[a-z][\w-]+", icon[3])}
+        return icon[0] if names & shown else ""
+
+    (out / "_static" / name).write_text(_ICON.sub(keep, found.read_text(encoding="utf-8")),
+                                        encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     skip = (_skip, None)
     app.add_node(Html, html=(_visit_html, None), latex=skip, text=skip, man=skip, texinfo=skip)
@@ -222,4 +248,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _no_thebe, priority=1)
     app.connect("doctree-read", _cells)
     app.connect("html-page-context", _page)
+    app.connect("build-finished", _icons)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

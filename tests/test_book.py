@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from pages import ROOT, book_pages
 
+from roofline import problems
+from roofline.check import Choice, Part
+
 PAGES = [page.relative_to(ROOT).with_suffix("").as_posix() for page in book_pages()]
 PHONE = {"width": 390, "height": 844}
 MODES = {"light": {"color_scheme": "light"}, "dark": {"color_scheme": "dark"},
@@ -49,6 +52,15 @@ def test_page_loads_whole_and_from_the_site_alone(page, address, visit):
     drawn = seen.page.evaluate("() => document.querySelectorAll('mjx-container').length")
     assert drawn >= written
     assert seen.page.evaluate("() => document.querySelectorAll('mjx-merror').length") == 0
+
+
+def test_every_icon_is_drawn(address, visit):
+    opened = visit(url(address, PAGES[0])).page
+    opened.wait_for_selector("svg.svg-inline--fa", state="attached")
+    assert opened.evaluate("() => document.querySelectorAll('i[class*=fa-]').length") == 0
+    paths = opened.evaluate("""() => [...document.querySelectorAll('svg.svg-inline--fa path')]
+        .map((path) => path.getAttribute('d'))""")
+    assert len(paths) >= 8 and all(len(path) > 20 for path in paths)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -137,3 +149,90 @@ def _prose(path: Path) -> str:
     return " ".join("".join(c["source"]) + json.dumps(c.get("outputs", ""))
                     for c in json.loads(path.read_text())["cells"]
                     if "worked" not in c["metadata"].get("tags", []))
+
+
+# --- forms ---------------------------------------------------------------------------------
+
+# Fill one form with each of `rounds` ({part: text}), submit, and read what it says.
+DRIVE = """([id, rounds]) => {
+    const form = document.querySelector(`form.rl-form[data-form-id="${id}"]`);
+    return rounds.map((answers) => {
+        for (const input of form.querySelectorAll('input')) {
+            const text = answers[input.name] ?? '';
+            if (input.type === 'radio') input.checked = input.value === text;
+            else input.value = text;
+            input.dispatchEvent(new Event('input', {bubbles: true}));
+        }
+        form.requestSubmit();
+        const says = [...form.querySelectorAll('output[data-part]')].map((o) =>
+            [o.dataset.part, [o.dataset.kind, o.textContent]]);
+        return {parts: Object.fromEntries(says), left: form.querySelector('.rl-left').textContent};
+    });
+}"""
+
+
+def forms(page: Path) -> list[str]:
+    if page.suffix != ".ipynb":
+        return []
+    return [form for cell in json.loads(page.read_text())["cells"]
+            if (form := cell["metadata"].get("roofline", {}).get("form"))]
+
+
+def attempts(part) -> list[str]:
+    """What a reader may type for one part: right in each rounding, each slip, and rubbish."""
+    if isinstance(part, Choice):
+        return list(part.options)
+    if not isinstance(part, Part):
+        return [part.answer, "banana", "  "]
+    right = [f"{value:.{digits}g}" for value in (part.value, *part.also) for digits in (2, 3, 4, 9)]
+    wrong = [repr(value) for value in (*part.slips.values(), *part.rivals.values())]
+    other = "5 GB" if part.unit == "s" else "5 s"
+    return [part.answer, *right, *wrong, repr(-part.value), "banana", "nan", "inf", other,
+            "3 florins", "1e999"]
+
+
+FORMS = [(page.relative_to(ROOT).with_suffix("").as_posix(), forms(page))
+         for page in book_pages() if forms(page)]
+
+
+@pytest.mark.parametrize(("page", "ids"), FORMS, ids=lambda v: v if isinstance(v, str) else "")
+def test_every_form_answers_as_the_library_does(page, ids, address, visit):
+    seen = visit(url(address, page))
+    settle(seen.page)
+    there = seen.page.evaluate(
+        "() => [...document.querySelectorAll('form.rl-form')].map((f) => f.dataset.formId)")
+    assert there == ids
+    for form in ids:
+        question = problems.ask(form)
+        check_form(seen.page, form, question)
+        (untouched,) = seen.page.evaluate(DRIVE, [form, [{}]])
+        names = ", ".join(part.name for part in question.parts)
+        assert untouched["left"] == f"not attempted: {names}"
+        other = next((q for q in (problems.ask(form, seed) for seed in range(1, 16))
+                      if q.form_data()["parts"] != question.form_data()["parts"]), None)
+        button = seen.page.locator(f"form[data-form-id='{form}'] button:text('Another one')")
+        assert (button.count() > 0) == (other is not None), form
+        if other:
+            button.click()
+            check_form(seen.page, form, other)
+    assert not seen.complaints
+
+
+def check_form(page, form: str, question) -> None:
+    """Every attempt gets the kind and the words that `check` gives in a notebook."""
+    shown = page.locator(f"form[data-form-id='{form}'] .rl-ask").text_content()
+    assert " ".join(shown.split()) == " ".join(question.text.split())
+    tries = {part.name: attempts(part) for part in question.parts}
+    rounds = [{name: texts[k % len(texts)] for name, texts in tries.items()}
+              for k in range(max(map(len, tries.values())))]
+    for answers, said in zip(rounds, page.evaluate(DRIVE, [form, rounds]), strict=True):
+        for part in question.parts:
+            text = answers[part.name]
+            if not text.strip():
+                continue
+            outcome = part.judge(text)
+            assert said["parts"][part.name] == [outcome.kind, f"{part.name}: {outcome.message}"], \
+                f"{form}: {part.name} = {text!r}"
+    right = {part.name: part.answer for part in question.parts}
+    (said,) = page.evaluate(DRIVE, [form, [right]])
+    assert {kind for kind, _ in said["parts"].values()} == {"right"}, form
