@@ -66,6 +66,7 @@ NUMBERS = {
     "day1.cpu.above_spec": dict(share=118 / (32 * 2.6), implied=118e9 / 32, suspect="clock"),
     # 2009: Xeon e5345, 75 GFLOP/s over 5.9 GB/s; Opteron X4, 16.6 GB/s
     "day1.paper.ridge": dict(ridge=75 / 5.9, BW_implied=75e9 / 6.7),
+    "day1.paper.new_chip": dict(before=17.6 / 15, after=74 / 16.6, between="turns"),
     "day1.paper.bound": dict(before=0.70 * 16.6e9, after=1.07 * 16.6e9, side="memory"),
 }
 

@@ -9,6 +9,7 @@ import math
 import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import cache
+from itertools import pairwise
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_slips_are_named_distinct_and_wrong(id):
         assert len(part.slips) >= 3, (q.seed, part.name)
         slips = sorted(accepted(value) for value in part.slips.values())
         others = map(accepted, (part.value, *part.also, *part.rivals.values()))
-        assert all(a[1] < b[0] for a, b in zip(slips, slips[1:], strict=False)), part.name
+        assert all(a[1] < b[0] for a, b in pairwise(slips)), part.name
         assert all(a[1] < b[0] or b[1] < a[0] for a in others for b in slips), part.name
         for label, value in part.slips.items():
             side = "too small" if value < part.value else "too large"
@@ -185,7 +186,8 @@ def test_nonsense_is_one_clear_line(id):
     q = ask(id)
     for part in q.parts:
         bad = NONSENSE if isinstance(part, Part) else [*NONSENSE[11:], 3]
-        bad = bad + ["no such option"] if isinstance(part, Choice) else bad
+        if isinstance(part, Choice):
+            bad = [*bad, "no such option"]
         if isinstance(part, Part):
             bad = bad + [f"1 {unit}" for unit in BASES if unit and unit != part.unit]
         for answer in bad:

@@ -59,11 +59,6 @@ def _inside(number: float, intervals: Iterable[Interval]) -> bool:
     return any(low <= number <= high for low, high in intervals)
 
 
-def _overlap(one: Iterable[Interval], other: Iterable[Interval]) -> bool:
-    theirs = list(other)
-    return any(a <= d and c <= b for a, b in one for c, d in theirs)
-
-
 def _number(answer: object, unit: str) -> float:
     """`units.parse`, for any object: NumPy scalars count as numbers, the rest is refused."""
     if isinstance(answer, numbers.Real) and not isinstance(answer, bool):
@@ -115,10 +110,11 @@ class Part:
         taken = self.right + [accepted(value) for value in self.rivals.values()]
         found = []
         for label, value in self.slips.items():
-            if _overlap([accepted(value)], taken):
+            low, high = accepted(value)
+            if any(low <= end and start <= high for start, end in taken):
                 found.append(label)
             else:
-                taken.append(accepted(value))
+                taken.append((low, high))
         return found
 
     def judge(self, answer: object) -> "Outcome":
@@ -260,14 +256,10 @@ class Report:
         return "\n".join(lines + (["not attempted: " + ", ".join(left)] if left else []))
 
 
-@dataclass(frozen=True, repr=False)
-class Worked:
-    """The worked answer as text."""
+class Worked(str):
+    """The worked answer: text that shows itself as it is."""
 
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
+    __repr__ = str.__str__
 
 
 @dataclass(frozen=True, repr=False)
@@ -329,7 +321,7 @@ class Question:
     def form_data(self) -> dict[str, Any]:
         """One variant for the page's form, ready for JSON; numbers in base units."""
         return {"id": self.id, "seed": self.seed, "ask": self.text,
-                "worked": self.worked().text, "parts": [part.form() for part in self.parts]}
+                "worked": str(self.worked()), "parts": [part.form() for part in self.parts]}
 
 
 @dataclass(frozen=True, repr=False)

@@ -47,7 +47,7 @@ def _ridge(P: float, BW: float, I: float) -> Part:
 
 
 def _side(I: float, ridge: float) -> Choice:
-    memory = I < ridge
+    memory = ridge > I
     return Choice("side", "memory" if memory else "compute",
                   {"memory": "left of the ridge: memory-bound",
                    "compute": "right of the ridge: compute-bound"},
@@ -64,7 +64,7 @@ def _best(W: float, Q: float, P: float, BW: float) -> Part:
              "FLOPs go with P and bytes with BW": max(W / BW, Q / P)}
     if short > 0.15 * long:
         slips["with full overlap the two times do not add up"] = short + long
-    elif Q / BW == long:
+    elif short == W / P:  # memory-bound
         slips["Q is in bytes and BW in bytes a second: no factor 8"] = 8 * long
     else:
         slips["P counts a multiply and an add as 2, and so does W"] = long / 2
@@ -1024,6 +1024,35 @@ def paper_ridge(machine: str, P: float, BW: float, printed: float) -> Iterator[A
                {"BW = P / ridge, not P × ridge": P * printed,
                 "P is that of both sockets already": 2 * P / printed,
                 "use the printed ridge, not the bandwidth and the ridge": BW / printed})
+
+
+@problem(
+    "day1.paper.new_chip",
+    ask="A chip with P = {P_old} in fp64 gives way to one with {P_new} in the same socket. The "
+        "memory goes from {BW_old} to {BW_new}. Find the ridge before and after. What does that "
+        "do to a kernel whose intensity lies between the two?",
+    fixed=dict(P_old=machine.opteron_x2.peak("fp64"), BW_old=machine.opteron_x2.bw(),
+               P_new=machine.opteron_x4.peak("fp64"), BW_new=machine.opteron_x4.bw()),
+    units=dict(P_old="FLOP/s", P_new="FLOP/s", BW_old="B/s", BW_new="B/s"),
+    draw=lambda r: dict(P_old=r.choice((20e9, 30e9, 40e9)), BW_old=r.choice((10e9, 16e9, 25e9)),
+                        P_new=r.choice((150e9, 200e9, 300e9)), BW_new=r.choice((12e9, 21e9, 30e9))))
+def paper_new_chip(P_old: float, BW_old: float, P_new: float, BW_new: float) -> Iterator[AnyPart]:
+    before, after = P_old / BW_old, P_new / BW_new
+    if after <= before:
+        raise ValueError("the ridge has to move to the right")
+    yield Part("before", before, "FLOP/B", f"P / BW = {rate(P_old)} / {band(BW_old)}",
+               {"P goes on top, BW below": BW_old / P_old, "old peak with old memory":
+                P_old / BW_new, "that is the new chip": after})
+    yield Part("after", after, "FLOP/B", f"P / BW = {rate(P_new)} / {band(BW_new)}",
+               {"P goes on top, BW below": BW_new / P_new, "new peak with new memory":
+                P_new / BW_old, "that is the old chip": before})
+    yield Choice("between", "turns",
+                 {"faster": "it stays compute-bound and gains as much as P does",
+                  "turns": "it was compute-bound and is now memory-bound",
+                  "eases": "it was memory-bound and is now compute-bound"},
+                 "The ridge passed it on its way to the right. The kernel itself did not change.",
+                 {"faster": "It is left of the new ridge, so there the bytes set its time.",
+                  "eases": "It is right of the old ridge and left of the new one."})
 
 
 @problem(
