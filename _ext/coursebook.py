@@ -207,7 +207,10 @@ def _no_thebe(app: Sphinx) -> None:
 
 
 def _page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    from roofline import plot
+
     app.add_js_file("a11y.mjs", type="module")
+    context["metatags"] = f"{context.get('metatags', '')}\n<style>\n{plot.CSS}</style>"
 
 
 # An icon in the theme's icon script: name:[width,height,[other names],"code",path or paths],

@@ -76,14 +76,18 @@ def refresh(path: Path) -> bool:
 
 def picture() -> None:
     """The roofline in the README, drawn by the book's own function."""
-    from roofline import machine, plot
+    from roofline import machine, ops, plot
 
-    desktop = machine.get("desktop")
-    ridge = desktop.ridge("fp32")
-    plot.roofline(desktop, [plot.Point("add", 1 / 12), plot.Point("layernorm", 1.0),
-                            plot.Point("matmul, blocked", 8 * ridge)],
-                  dtype="fp32", ceilings=True, title=desktop.name,
-                  ).save(ROOT / "_static" / "roofline.svg")
+    matmul = ops.Matmul(M=2048, K=2048, N=2048, dtype="fp32")
+    counts = {
+        "add": ops.Add(n=2**24).algorithmic,
+        "layernorm": ops.LayerNorm(rows=4096, D=4096).algorithmic,
+        "tiled matmul": matmul.reloaded(2048 // 16, 2048 // 16),
+        "matmul": matmul.algorithmic,
+    }
+    points = [plot.Point(name, count.intensity) for name, count in counts.items()]
+    plot.roofline(machine.get("desktop"), points, dtype="fp32").save(
+        ROOT / "_static" / "roofline.png")
 
 
 def main(arguments: list[str]) -> int:
@@ -99,7 +103,7 @@ def main(arguments: list[str]) -> int:
             return 1
     if not arguments:
         picture()
-        print("_static/roofline.svg: drawn")
+        print("_static/roofline.png: drawn")
     return 0
 
 
