@@ -38,12 +38,15 @@ function parser(model) {
     table.set(name, { factor, base });
     if (!lower.has(name.toLowerCase())) lower.set(name.toLowerCase(), name);
   }
-  const grammar = new RegExp(model.get("number"));
+  const grammar = new RegExp(model.get("number")), thousands = new RegExp(model.get("thousands"));
   const meaning = model.get("meaning"), sample = model.get("sample");
   return (text, base) => {
     const match = grammar.exec(text.replace(/[\u00b5\u03bc]/g, "\u00b5"));
     if (!match) {
       return { error: `no number in ${quoted(text)}; write it like ${quoted(sample[base])}` };
+    }
+    if (match.groups.number.includes(",") && !thousands.test(match.groups.number)) {
+      return { error: `${quoted(text)}: a comma may only group thousands; write 0.5, not 0,5` };
     }
     const name = match.groups.unit;
     const known = table.has(name) ? name : lower.get(name.toLowerCase());
@@ -55,7 +58,7 @@ function parser(model) {
       return { error: `${quoted(name)} is ${meaning[unit.base]}; expected ${meaning[base]}`
                       + (base ? `, in ${base}` : "") };
     }
-    const number = Number(match.groups.number.replace(/[,_]/g, ""));
+    const number = Number(match.groups.number.replaceAll(",", ""));
     if (!Number.isFinite(number)) return { error: `got ${text}, which is not a finite number` };
     return { value: number * unit.factor, typed: name ? known : "" };
   };
@@ -156,10 +159,7 @@ function render({ model, el }) {
   const count = model.get("count"), folded = model.get("folded");
   const ask = el.querySelector(".rl-ask"), place = el.querySelector(".rl-fields");
   const worked = el.querySelector(".worked");
-  if (document.querySelectorAll(`[id="${el.id}"]`).length > 1) {
-    el.id += `-${Math.random().toString(36).slice(2, 8)}`;
-    ask.id = `${el.id}-ask`;
-  }
+  ask.id = `${el.id}-ask`;
   let variant = 0, fields = [];
   const left = make("output", { role: "status", class: "rl-left" });
   const check = make("button", { type: "submit", class: "rl-main" }, "Check");

@@ -65,6 +65,7 @@ def form_script() -> str:
     """The script that serves every form of a page; `form` ends with it."""
     grammar = {
         "number": re.sub(r"\(\?P<", "(?<", units._NUMBER.pattern),
+        "thousands": "^" + units._THOUSANDS.pattern,
         "units": [[name, factor, base] for name, (factor, base) in units.UNITS.items()],
         "meaning": units._MEANING,
         "sample": {base: units._sample(base) for base in units.BASES},

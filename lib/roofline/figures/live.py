@@ -22,6 +22,10 @@ _MOUNT = """
 for (const el of document.querySelectorAll({selector})) {{
   if (el.dataset.ready) continue;
   el.dataset.ready = "1";
+  // The same one twice on a page: its own ids still are its own.
+  for (let n = 2, id = el.id; document.querySelector(`[id="${{el.id}}"]`) !== el; n++) {{
+    el.id = `${{id}}.${{n}}`;
+  }}
   if (!document.querySelector('style[data-rl="{key}"]')) {{
     const style = document.createElement("style");
     style.dataset.rl = "{key}";

@@ -24,7 +24,7 @@ function fixed(value, decimals) {
   if (!tie || Number(text.at(-1)) % 2 === 0) return text;
   return (value - 10 ** -decimals / 2).toFixed(decimals);
 }
-export function significant(value, digits = 3) {
+function significant(value, digits = 3) {
   if (value === 0) return "0";
   const decimals = Math.max(digits - 1 - Math.floor(Math.log10(Math.abs(value))), 0);
   let text = fixed(value, decimals);
@@ -35,11 +35,11 @@ export function significant(value, digits = 3) {
 }
 const LARGE = [["", 1], ["k", 1e3], ["M", 1e6], ["G", 1e9], ["T", 1e12], ["P", 1e15]];
 const SMALL = [["n", 1e-9], ["u", 1e-6], ["m", 1e-3], ["", 1]];
-export function show(value, unit) {
+function show(value, unit) {
   const prefixes = unit === "s" ? SMALL : unit === "FLOP/B" ? [["", 1]] : LARGE;
   let [name, factor] = prefixes[0];
   for (const [n, f] of prefixes) if (Number(significant(value / f)) >= 1) [name, factor] = [n, f];
-  return `${significant(value / factor)} ${name}${unit}`;
+  return `${significant(value / factor)} ${name}${unit}`.trim();
 }
 
 const times = (factor) => significant(factor, factor < 10 ? 2 : 3);
@@ -73,8 +73,10 @@ function render({ model, el }) {
     ({ work, bytes }) => Object.values(work).reduce((a, b) => a + b, 0) / bytes);
   const peaks = machines.flatMap((m) => Object.values(m.peaks).map((p) => p.value));
   const bands = machines.flatMap((m) => m.bandwidths.map((b) => b.value));
+  const ridges = machines.flatMap((m) => Object.values(m.peaks).flatMap((p) =>
+    m.bandwidths.map((b) => p.value / b.value)));
   const x0 = Math.floor(log(Math.min(...every) / 2));
-  const x1 = Math.ceil(log(Math.max(...every, Math.max(...peaks) / Math.min(...bands)) * 1.5));
+  const x1 = Math.ceil(log(Math.max(...every, ...ridges) * 1.5));
   const y0 = Math.floor(log(Math.min(...every) * Math.min(...bands)));
   const y1 = log(Math.max(...peaks)) + 0.6;
 
@@ -88,7 +90,7 @@ function render({ model, el }) {
   svg.append(scene, guess, point);
   const plot = make("div", { class: "rl-plot" }, svg);
   const status = make("p", { role: "status", class: "rl-status" });
-  const panel = make("div", { class: "rl-panel" });
+  const panel = make("div", { class: "rl-panel" });  // below the status, which stays
   const controls = make("div", { class: "rl-controls" });
   const tables = el.querySelector(".rl-tables");
 
@@ -104,14 +106,14 @@ function render({ model, el }) {
     node.addEventListener("click", action);
     return node;
   }
-  function say(text, aloud = true) {
+  function say(words, aloud = true) {
     status.setAttribute("aria-live", aloud ? "polite" : "off");
-    status.textContent = text;
+    status.replaceChildren(...words);
   }
 
   // --- plot --------------------------------------------------------------------------------
 
-  let box = { width: 0, height: 0, left: 54, right: 12, top: 30, bottom: 46 };
+  let box = { width: 0, height: 0, left: 52, right: 20, top: 30, bottom: 46 };
   const X = (I) => box.left + (log(I) - x0) / (x1 - x0) * (box.width - box.left - box.right);
   const Y = (rate) => box.height - box.bottom
     - (log(rate) - y0) / (y1 - y0) * (box.height - box.top - box.bottom);
@@ -119,73 +121,105 @@ function render({ model, el }) {
   const fromY = (y) => 10 ** (y0 + (box.height - box.bottom - y)
     / (box.height - box.top - box.bottom) * (y1 - y0));
 
-  function text(x, y, words, attributes = {}) {
-    return make("svg:text", { x, y, ...attributes }, words);
-  }
-  const line = (d, name) => make("svg:path", { d, class: name });
-  function roofPath({ P, BW, ridge }) {
-    const left = 10 ** Math.max(x0, y0 - log(BW));  // where the slanted roof leaves the floor
-    return `M${X(left)} ${Y(left * BW)}L${X(ridge)} ${Y(P)}L${X(10 ** x1)} ${Y(P)}`;
+  const tick = (x, y, words, anchor) =>
+    make("svg:text", { x, y, "text-anchor": anchor, class: "rl-tick" }, words);
+  const line = (d, name, more = {}) => make("svg:path", { d, class: name, ...more });
+
+  // Labels: each takes the first of its places that is free, else the freest.
+  let taken = [];
+  const keepOff = (x, y, r) => taken.push([x - r, y - r, x + r, y + r]);
+  function place(words, name, ...places) {
+    const tried = places.map(({ x, y, anchor = "start", angle = 0, say = words }) => {
+      const long = 6.8 * say.length, first = { start: 0, middle: -long / 2, end: -long }[anchor];
+      const steps = Math.ceil(long / 12), marks = [];
+      for (let i = 0; i < steps; i++) {
+        const along = first + (i + 0.5) * long / steps;
+        const cx = x + along * Math.cos(angle) + 5 * Math.sin(angle);
+        const cy = y + along * Math.sin(angle) - 5 * Math.cos(angle);
+        marks.push([cx - 7, cy - 8, cx + 7, cy + 8]);
+      }
+      const hits = marks.filter(([l, t, r, b]) => l < box.left - 4 || r > box.width + 4 || t < 0
+        || taken.some(([L, T, R, B]) => l < R && L < r && t < B && T < b)).length;
+      return { hits, marks, node: make("svg:text", { class: name, "text-anchor": anchor,
+        transform: `translate(${x} ${y}) rotate(${angle * 180 / Math.PI})` }, say) };
+    });
+    const best = tried.reduce((one, other) => (other.hits < one.hits ? other : one));
+    taken.push(...best.marks);
+    return best.node;
   }
 
   function draw(fresh = false) {
     const at = now(), floor = box.height - box.bottom, right = box.width - box.right;
+    const x = X(at.I), peak = Y(at.P), mark = Y(at.rate), bend = X(at.ridge);
     const parts = [];
     for (let e = x0; e <= x1; e++) {
       parts.push(line(`M${X(10 ** e)} ${box.top}V${floor}`, "rl-grid"),
-        text(X(10 ** e), floor + 18, significant(10 ** e), { "text-anchor": "middle", class: "rl-tick" }));
+        tick(X(10 ** e), floor + 18, significant(10 ** e), "middle"));
     }
     for (let e = y0; e <= y1; e++) {
-      const [number, prefix] = show(10 ** e, "").split(" ");
       parts.push(line(`M${box.left} ${Y(10 ** e)}H${right}`, "rl-grid"),
-        text(box.left - 7, Y(10 ** e) + 4, `${number} ${prefix}`, { "text-anchor": "end", class: "rl-tick" }));
+        tick(box.left - 7, Y(10 ** e) + 4, show(10 ** e, ""), "end"));
     }
     parts.push(line(`M${box.left} ${box.top}V${floor}H${right}`, "rl-axis"),
-      text(4, 15, "rate, FLOP/s", { class: "rl-name" }),
-      text(right, floor + 38, "intensity I, FLOP per byte", { "text-anchor": "end", class: "rl-name" }));
+      tick(4, 15, "rate, FLOP/s", "start"),
+      tick(right, floor + 38, "intensity I, FLOP per byte", "end"));
 
-    const x = X(at.I), late = x > box.left + 0.62 * (right - box.left);
-    const peakText = `P = ${show(at.P, "FLOP/s")}`;
+    taken = [];
+    const P = `P = ${show(at.P, "FLOP/s")}`;
     if (!state.revealed) {
-      parts.push(line(`M${box.left} ${Y(at.P)}H${right}`, "rl-hint"),
-        text(box.left + 8, Y(at.P) - 8, `${peakText}, the most it computes`, { class: "rl-compute" }),
+      parts.push(line(`M${box.left} ${peak}H${right}`, "rl-hint"),
         line(`M${x} ${box.top}V${floor}`, "rl-hint"),
-        text(x + (late ? -8 : 8), floor - 10, `I = W / Q = ${significant(at.I)}`,
-          { "text-anchor": late ? "end" : "start" }));
+        place(`${P}, the most it computes`, "rl-compute", { x: box.left + 8, y: peak - 8 }),
+        place(`I = W / Q = ${significant(at.I)}`, "", { x: x + 8, y: floor - 10 },
+          { x: x - 8, y: floor - 10, anchor: "end" }));
     } else {
-      const slope = roofPath(at);
-      const corner = `L${X(at.ridge)} ${floor}`;
-      const [memory, compute] = [slope.slice(0, slope.lastIndexOf("L")), slope.slice(slope.lastIndexOf("L"))];
-      parts.push(line(`${memory}${corner}H${memory.slice(1).split(" ")[0]}Z`, "rl-under-memory"),
-        line(`M${X(at.ridge)} ${Y(at.P)}${compute}V${floor}H${X(at.ridge)}Z`, "rl-under-compute"));
-      if (state.ghost) parts.push(line(roofPath(state.ghost), "rl-ghost"));
+      const low = 10 ** Math.max(x0, y0 - log(at.BW));  // where the slanted roof leaves the floor
+      const foot = [X(low), Y(low * at.BW)], slope = `M${foot.join(" ")}L${bend} ${peak}`;
       const draws = fresh ? " rl-draws" : "";
-      parts.push(make("svg:path", { d: memory, class: `rl-roof rl-of-memory${draws}`, pathLength: 1 }),
-        make("svg:path", { d: `M${X(at.ridge)} ${Y(at.P)}${compute}`,
-          class: `rl-roof rl-of-compute${draws}`, pathLength: 1 }),
-        line(`M${X(at.ridge)} ${Y(at.P)}V${floor}`, "rl-hint"),
-        text(right, Y(at.P) - 8, peakText, { "text-anchor": "end", class: "rl-compute" }));
-      const ridgeLate = X(at.ridge) > box.left + 0.7 * (right - box.left);
-      parts.push(text(X(at.ridge) + (ridgeLate ? -6 : 6), floor - 8, `ridge ${significant(at.ridge)}`,
-        { "text-anchor": ridgeLate ? "end" : "start" }));
-      // Along the slanted roof, a little above it.
-      const low = 10 ** Math.max(x0, y0 - log(at.BW)), mid = Math.sqrt(low * at.ridge);
-      const angle = Math.atan2(Y(at.P) - Y(low * at.BW), X(at.ridge) - X(low)) * 180 / Math.PI;
-      parts.push(text(0, -9, `${at.machine.link}: I x ${at.figure.text}`, { "text-anchor": "middle",
-        class: "rl-memory", transform: `translate(${X(mid)} ${Y(mid * at.BW)}) rotate(${angle})` }));
-      parts.push(line(`M${x} ${Y(at.rate)}V${floor}`, `rl-stem rl-of-${at.bound}`));
-      if (state.placed && !state.touched) {
-        parts.push(line(`M${x} ${Y(at.rate)}V${Y(state.guess)}`, "rl-gap"),
-          make("svg:path", { class: "rl-mark rl-was", d: "M0-8 8 0 0 8-8 0Z",
-            transform: `translate(${x} ${Y(state.guess)})` }));
-        if (Math.abs(Y(state.guess) - Y(at.rate)) > 24) {
-          parts.push(text(x + (late ? -14 : 14), Y(state.guess) + (Math.abs(Y(state.guess) - Y(at.P) + 8) < 14
-            ? 20 : 5), "your guess", { "text-anchor": late ? "end" : "start", class: "rl-guessed" }));
-        }
+      parts.push(line(`${slope}V${floor}H${foot[0]}Z`, "rl-under-memory"),
+        line(`M${bend} ${peak}H${right}V${floor}H${bend}Z`, "rl-under-compute"),
+        line(`M${bend} ${peak}V${floor}`, "rl-hint"));
+      if (state.ghost) {
+        const { BW, ridge } = state.ghost, start = 10 ** Math.max(x0, y0 - log(BW));
+        parts.push(line(`M${X(start)} ${Y(start * BW)}L${X(ridge)} ${Y(ridge * BW)}H${right}`,
+          "rl-ghost"));
       }
-      const under = X(at.I) > right - 110;
-      parts.push(text(x + (under ? -12 : 14), Y(at.rate) + 22, show(at.rate, "FLOP/s"),
-        { "text-anchor": under ? "end" : "start", class: "rl-value" }));
+      parts.push(line(slope, `rl-roof rl-of-memory${draws}`, { pathLength: 1 }),
+        line(`M${bend} ${peak}H${right}`, `rl-roof rl-of-compute${draws}`, { pathLength: 1 }),
+        line(`M${x} ${mark}V${floor}`, `rl-stem rl-of-${at.bound}`));
+      keepOff(x, mark, 12);
+      for (let i = 0; i <= 30; i++) {
+        keepOff(foot[0] + (bend - foot[0]) * i / 30, foot[1] + (peak - foot[1]) * i / 30, 2);
+        keepOff(bend + (right - bend) * i / 30, peak, 2);
+      }
+      const guessed = state.placed && !state.touched ? Y(state.guess) : null;
+      if (guessed !== null) {
+        keepOff(x, guessed, 12);
+        parts.push(line(`M${x} ${mark}V${guessed}`, "rl-gap"),
+          make("svg:path", { class: "rl-mark rl-was", d: "M0-8 8 0 0 8-8 0Z",
+            transform: `translate(${x} ${guessed})` }));
+      }
+      const end = { anchor: "end" }, middle = { anchor: "middle" };
+      const angle = Math.atan2(peak - foot[1], bend - foot[0]);
+      const along = (t, dy) => ({ x: foot[0] + t * (bend - foot[0]) + dy * Math.sin(-angle),
+        y: foot[1] + t * (peak - foot[1]) + dy * Math.cos(angle), angle, ...middle });
+      const band = `I x ${at.figure.text}`;
+      if (at.bound === "memory") {
+        parts.push(place(show(at.rate, "FLOP/s"), "rl-value", { x: x + 14, y: mark + 22 },
+          { x: x - 14, y: mark + 22, ...end }, { x: x - 14, y: mark - 14, ...end },
+          { x: x + 14, y: mark - 12 }));
+      }
+      parts.push(
+        place(P, "rl-compute", { x: right, y: peak - 8, ...end }, { x: bend + 6, y: peak - 8 },
+          { x: right, y: peak - 22, ...end }),
+        ...(guessed === null ? [] : [place("your guess", "rl-guessed",
+          { x: x - 14, y: guessed + 5, ...end }, { x: x + 14, y: guessed + 5 },
+          { x: x + 14, y: guessed - 8 }, { x, y: guessed - 15, ...middle })]),
+        place(`${at.machine.link}: ${band}`, "rl-memory", ...[0.5, 0.3, 0.7].map((t) => along(t, -9)),
+          ...[0.5, 0.25, 0.75, 0.35, 0.65].map((t) => ({ ...along(t, -9), say: band })),
+          ...[0.3, 0.6].map((t) => ({ ...along(t, 20), say: band }))),
+        place(`ridge ${significant(at.ridge)}`, "", { x: bend + 6, y: floor - 8 },
+          { x: bend - 6, y: floor - 8, ...end }, { x: bend + 6, y: floor - 26 }));
     }
     scene.replaceChildren(...parts);
 
@@ -195,7 +229,8 @@ function render({ model, el }) {
     point.setAttribute("transform", `translate(${x} ${Y(at.rate)})`);
     point.dataset.bound = at.bound;
     guess.dataset.placed = state.placed;
-    slider(guess, y0, y1, log(state.guess), (state.placed ? "" : "not placed; ") + show(state.guess, "FLOP/s"));
+    slider(guess, y0, y1, log(state.guess),
+      (state.placed ? "" : "not placed; ") + show(state.guess, "FLOP/s"));
     slider(point, x0, x1, log(at.I), `I = ${show(at.I, "FLOP/B")}, ${at.bound}-bound, entitled to `
       + show(at.rate, "FLOP/s"));
   }
@@ -209,30 +244,41 @@ function render({ model, el }) {
   // --- words -------------------------------------------------------------------------------
 
   const once = () => count().bytes;
-  function about(at) {
-    const share = `${significant(100 * at.rate / at.P)} % of P`;
-    const factor = at.Q / once();
+  function headline(at) {
+    return make("strong", {}, `${at.bound === "memory" ? "Memory" : "Compute"}-bound: entitled to `
+      + `${show(at.rate, "FLOP/s")}, ${significant(100 * at.rate / at.P)} % of P.`);
+  }
+  function summary() {
+    const at = now(), factor = at.Q / once();
     const bytes = Math.abs(factor - 1) < 0.005 ? ""
       : factor > 1 ? ` Q is ${times(factor)} times the op's own bytes.`
-        : ` Q is ${times(factor)} of the op's own bytes: some of them must stay on the chip.`;
-    return `${at.bound}-bound, entitled to ${show(at.rate, "FLOP/s")}, ${share}.${bytes}`;
+        : ` Q is ${times(factor)} of the op's own bytes: the rest would have to stay on the chip.`;
+    return [headline(at), bytes];
   }
   function verdict() {
-    const at = now(), said = [];
+    const at = now(), said = [headline(at), ` Computing ${show(at.W, "FLOP")} takes `
+      + `${show(at.compute, "s")}, moving ${show(at.Q, "B")} takes ${show(at.memory, "s")}; the `
+      + "longer one sets the pace."];
+    if (state.choice) {
+      said.push(state.choice === at.bound ? " You said so." : ` You said ${state.choice}.`);
+    }
     if (state.placed) {
       const factor = state.guess / at.rate;
-      said.push(Math.max(factor, 1 / factor) < 2 ? "Your mark was within a factor of 2."
-        : factor > 1 ? `Your mark was ${times(factor)} times too high: no roof reaches it there.`
-          : `Your mark was ${times(1 / factor)} times too low: the chip allows more.`);
+      said.push(Math.max(factor, 1 / factor) < 2 ? " Your mark is within a factor of 2."
+        : factor > 1 ? ` Your mark is ${times(factor)} times too high: above the roof.`
+          : ` Your mark is ${times(1 / factor)} times too low: the chip allows more.`);
     }
-    if (state.choice) {
-      said.push(state.choice === at.bound ? `And it is ${at.bound}, as you said.`
-        : `You said ${state.choice}; it is ${at.bound}.`);
-      if (!state.placed) said[0] = said[0].replace(/^And it/, "It");
-    }
-    said.push(`Computing ${show(at.W, "FLOP")} takes ${show(at.compute, "s")}, moving `
-      + `${show(at.Q, "B")} takes ${show(at.memory, "s")}. The longer one sets the pace: ${about(at)}`);
-    return said.join(" ");
+    return said;
+  }
+
+  function describe(asks) {
+    const at = now(once());
+    question.replaceChildren(make("p", {}, ops[state.op].says), make("p", {},
+      `The numbers are ${state.dtype}, so the op does `, make("b", {}, `W = ${show(at.W, "FLOP")}`),
+      " and moves ", make("b", {}, `Q = ${show(at.Q, "B")}`), `. The machine is ${at.machine.name}: it `
+      + "computes at most ", make("b", {}, `P = ${show(at.P, "FLOP/s")}`),
+      ` and its ${at.machine.link} moves at most `, make("b", {}, `BW = ${at.figure.text}`),
+      `. ${asks}`));
   }
 
   // --- panel and controls ------------------------------------------------------------------
@@ -240,23 +286,23 @@ function render({ model, el }) {
   function predictPanel() {
     const radios = [["memory", "moving the bytes (memory)"], ["compute", "computing (compute)"]].map(
       ([key, words]) => {
-        const input = make("input", { type: "radio", name: `${el.id}-limit`, value: key, id: `${el.id}-${key}` });
+        const input = make("input",
+          { type: "radio", name: `${el.id}-limit`, value: key, id: `${el.id}-${key}` });
         input.addEventListener("change", () => { state.choice = key; });
         return make("label", { for: input.id }, input, make("span", {}, words));
       });
     panel.replaceChildren(
-      make("p", { class: "rl-step" }, "Put the mark where you think this op runs at best: drag it, tap the plot, "
-        + "or use the arrow keys."),
+      make("p", { class: "rl-step" }, "Put the mark where you think this op runs at best: drag it, "
+        + "tap the plot, or use the arrow keys."),
       make("fieldset", {}, make("legend", {}, "What takes longer?"), ...radios),
       make("div", { class: "rl-buttons" },
         button("Check my guess", () => {
           if (state.placed || state.choice) reveal();
-          else say("Put the mark somewhere or choose one of the two, or skip the guess.");
+          else say(["Put the mark somewhere or choose one of the two, or skip the guess."]);
         }, true),
-        button("Skip", () => { state.placed = false; state.choice = ""; reveal(); })),
-      status);
+        button("Skip", () => { state.placed = false; state.choice = ""; reveal(); })));
     controls.replaceChildren();
-    say("", false);
+    say([], false);
   }
 
   const reads = {};
@@ -275,39 +321,45 @@ function render({ model, el }) {
       list.append(make("dt", {}, name), value);
     }
     const next = ask.length > 1 ? [button("Guess another", () => { predict(); guess.focus(); })] : [];
-    panel.replaceChildren(status, list, make("div", { class: "rl-buttons" }, ...next));
+    panel.replaceChildren(list, make("div", { class: "rl-buttons" }, ...next));
   }
 
   function select(name, options, chosen, change) {
     const id = `${el.id}-${name.replace(/\W/g, "")}`;
-    const node = make("select", { id }, ...options.map(([value, words]) => make("option", { value }, words)));
+    const node = make("select", { id },
+      ...options.map(([value, words]) => make("option", { value }, words)));
     node.value = chosen;
-    node.addEventListener("change", () => { change(node.value); node.ownerDocument.getElementById(id)?.focus(); });
+    node.addEventListener("change", () => {
+      change(node.value);
+      controls.querySelector(`[id="${id}"]`).focus();  // the list was made anew
+    });
     return make("div", { class: "rl-control" }, make("label", { for: id }, name), node);
   }
   function exploreControls() {
     const at = now(), op = ops[state.op], machine = at.machine;
     const known = dtypes(state.machine, state.op);
-    const source = (name, spec) => make("p", { class: "rl-source" }, make("b", {}, `${name} = ${spec.text}`),
-      `, ${spec.kind}: ${spec.about}`);
+    const source = (name, spec) => make("p", { class: "rl-source" },
+      make("b", {}, `${name} = ${spec.text}`), `, ${spec.kind}: ${spec.about}`);
     const mappings = op.counts.map(({ name }, i) => {
       const node = button(name, () => { state.bytes = count(i).bytes; touched(); });
       node.dataset.bytes = i;
       return node;
     });
     controls.replaceChildren(
-      make("p", { class: "rl-step" }, "Drag the point, or use the arrow keys on it: it changes the bytes Q and "
-        + "leaves the work W alone. Then try another chip."),
+      make("p", { class: "rl-step" }, "Drag the point, or use the arrow keys on it: it changes "
+        + "the bytes Q and leaves the work W alone. Then try another machine. Rates and times are "
+        + "derived from W, Q, P and BW."),
       make("div", { class: "rl-row" },
         select("Op", ops.map((o, i) => [i, o.label]), state.op, (i) => change({ op: Number(i) })),
         select("Machine", machines.map((m, i) => [i, m.name]), state.machine,
           (i) => change({ machine: Number(i) })),
         select("Numbers", known.map((d) => [d, d]), state.dtype, (dtype) => change({ dtype })),
-        select("Bandwidth figure", machine.bandwidths.map((b, i) => [i, `${b.text}, ${b.kind}`]), state.figure,
-          (i) => change({ figure: Number(i) }))),
-      make("div", { class: "rl-buttons", role: "group", "aria-label": "Bytes the op moves" }, ...mappings),
-      ...Object.keys(count().work).map((d) => source(`P, ${d},`, machine.peaks[d])),
-      source(`BW, ${machine.link},`, at.figure));
+        select("Bandwidth figure", machine.bandwidths.map((b, i) => [i, `${b.text}, ${b.kind}`]),
+          state.figure, (i) => change({ figure: Number(i) }))),
+      make("div", { class: "rl-buttons", role: "group", "aria-labelledby": `${el.id}-moves` },
+        make("span", { id: `${el.id}-moves` }, "The op moves"), ...mappings),
+      ...Object.keys(count().work).map((d) => source(`${d} P`, machine.peaks[d])),
+      source(`${machine.link} BW`, at.figure));
   }
 
   // --- what happens ------------------------------------------------------------------------
@@ -325,14 +377,14 @@ function render({ model, el }) {
     if (to.op !== undefined || state.dtype !== dtype) state.bytes = count().bytes;
     const after = now();
     state.ghost = before.P !== after.P || before.BW !== after.BW ? before : null;
+    describe("");
     exploreControls();
     touched();
   }
   function touched(aloud = true) {
     state.touched = true;
     update();
-    const at = now();
-    say(`I = ${show(at.I, "FLOP/B")}: ${about(at)}`, aloud);
+    say(summary(), aloud);
   }
   function update(fresh = false) {
     draw(fresh);
@@ -354,12 +406,7 @@ function render({ model, el }) {
     Object.assign(state, { dtype: dtypes(state.machine, state.op)[0], figure: 0, revealed: false,
       touched: false, choice: "", placed: false, ghost: null, guess: 10 ** ((y0 + y1) / 2) });
     state.bytes = count().bytes;
-    const at = now();
-    question.replaceChildren(make("p", {}, ops[state.op].says), make("p", {},
-      `The numbers are ${state.dtype}, so the op does `, make("b", {}, `W = ${show(at.W, "FLOP")}`),
-      " and moves ", make("b", {}, `Q = ${show(at.Q, "B")}`), `. The machine is ${at.machine.name}: it computes `
-      + "at most ", make("b", {}, `P = ${show(at.P, "FLOP/s")}`), ` and its ${at.machine.link} moves at most `,
-      make("b", {}, `BW = ${at.figure.text}`), ". What limits the op, and how fast can it run at best?"));
+    describe("What limits the op, and how fast can it run at best?");
     predictPanel();
     update();
   }
@@ -398,6 +445,8 @@ function render({ model, el }) {
       else return;
       event.preventDefault();
     });
+    // A finger on a handle drags it; touch-action has no effect inside an SVG.
+    node.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
     node.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       node.setPointerCapture(event.pointerId);
@@ -415,13 +464,15 @@ function render({ model, el }) {
   }
   svg.addEventListener("click", (event) => { if (!event.target.closest(".rl-handle")) follow(event); });
   // Page and JupyterLab shortcuts are not meant for what is typed here.
-  for (const type of ["keydown", "keyup"]) el.addEventListener(type, (event) => event.stopPropagation());
+  for (const type of ["keydown", "keyup"]) {
+    el.addEventListener(type, (event) => event.stopPropagation());
+  }
   el.dataset.lmSuppressShortcuts = "true";
 
   function resize() {
     const width = plot.clientWidth;
     if (!width || width === box.width) return;
-    box = { ...box, width, height: Math.round(clamp(width * 0.72, 280, 430)) };
+    box = { ...box, width, height: Math.round(clamp(width * 0.8, 300, 440)) };
     svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
     svg.setAttribute("width", box.width);
     svg.setAttribute("height", box.height);
@@ -429,7 +480,7 @@ function render({ model, el }) {
   }
 
   const figure = make("div", { class: "rl-roofline" }, question,
-    make("div", { class: "rl-stage" }, plot, panel, controls));
+    make("div", { class: "rl-stage" }, plot, make("div", {}, status, panel), controls));
   el.replaceChildren(figure, ...(tables ? [tables] : []));
   box = { ...box, width: 640, height: 430 };
   predict();
