@@ -381,6 +381,7 @@ def test_further_roofs():
     gelu = machine.trn2.entitle(Count({}, 2**24, 2**24), {"scalar_element_rate": 2048 * 4096})
     assert gelu.times["scalar_element_rate"] == pytest.approx(54.6e-6, rel=1e-3)
     assert gelu.binds == "HBM"
+    assert re.search(r"(?m)^  DMA +2 ns +binds$", repr(e))
 
 
 def test_under_a_ceiling():
@@ -390,6 +391,15 @@ def test_under_a_ceiling():
     assert [c.name for c in low.ceilings] == ["small transfers"]
     assert TOY.under("half", "small transfers") == TOY.under("half").under("small transfers")
     assert machine.trn2.under("throttled").peak("fp32") == machine.trn2.peak("fp32") / 2
+
+
+def test_published_ceilings_do_not_multiply():
+    x2 = machine.opteron_x2
+    assert x2.under("no ILP or SIMD", "unbalanced mix").peak("fp64") == 2.2e9
+    assert x2.under("unbalanced mix", "no ILP or SIMD").peak("fp64") == 2.2e9
+    low = x2.under("no affinity")
+    assert (low.bw(), low.peak("fp64")) == (4.8e9, 17.6e9)
+    assert {c.name for c in low.ceilings if c.roof == "DRAM"} == {"unit stride only"}
 
 
 def test_a_replaced_figure_keeps_the_others_as_rivals():
@@ -469,14 +479,15 @@ def test_names():
     (lambda: TOY.under("no luck"), "no such ceiling: got 'no luck'; known: half, small transfers"),
     (lambda: TOY.using(L3=1e9), "using: no such roof: got 'L3'; known: bf16, fp32, HBM, DMA"),
     (lambda: TOY.using(HBM=0), "HBM has 0 rivals, numbered from 0. Give a figure"),
-    (lambda: TOY.using(HBM=0.0), "expected at least one Spec > 0 in B/s"),
+    (lambda: TOY.using(HBM=0.0),
+     "toy: bandwidths: got HBM 0 B/s, DMA 300 GB/s; expected at least one Spec, each > 0 B/s"),
     (lambda: machine.trn2.using(HBM=1).at("device"), "Change the scope first, then the figure"),
     (lambda: TOY.attainable(-1, "bf16"), "intensity -1 FLOP/B; expected >= 0"),
     (lambda: TOY.attainable(math.nan, "bf16"), "intensity nan FLOP/B; expected >= 0"),
     (lambda: Spec(1, "GB/s", "x", "documented"), "unit 'GB/s' is not a base unit"),
     (lambda: Spec(1, "B/s", "x", "guessed"), "kind 'guessed'; expected one of documented"),
     (lambda: Spec(math.nan, "B/s", "x", "documented"), "value nan is not finite"),
-    (lambda: Machine("m", "M", "core", {}, {}), "m: peaks: expected at least one Spec > 0"),
+    (lambda: Machine("m", "M", "core", {}, {}), "m: peaks: got none; expected"),
 ])
 def test_errors(call, text):
     with pytest.raises(MachineError, match=re.escape(text)):

@@ -35,7 +35,7 @@ def _known(what: str, got: object, known: Mapping[str, Any], hint: str = "") -> 
 class Spec:
     """One number of a machine: value in base units, where it is from, when it holds.
 
-    source   key in references.bib, then the place; of a derived number, its first input's
+    source   key in references.bib, then the place; a derived number cites one of its inputs
     kind     one of KINDS; assumed = an input of the worked-example machine or the caller's own
     rivals   what other sources say of the same quantity
 
@@ -77,7 +77,10 @@ class Spec:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A lower roof: what is left of `roof` (a dtype's peak or a level's bandwidth), and why."""
+    """A lower roof: what is left of `roof` (a dtype's peak or a level's bandwidth), and why.
+
+    A derived ceiling is a share of its roof; a published or measured one is a level of its own.
+    """
 
     name: str
     spec: Spec
@@ -109,8 +112,9 @@ class Machine:
         for what, unit in (("peaks", "FLOP/s"), ("bandwidths", "B/s")):
             specs = getattr(self, what)
             if not specs or any(s.unit != unit or s.value <= 0 for s in specs.values()):
-                raise MachineError(f"{self.key}: {what}: expected at least one Spec > 0 in "
-                                   f"{unit}, got {dict(specs)}; see machine.desktop for a pattern")
+                got = ", ".join(f"{name} {s.text}" for name, s in specs.items()) or "none"
+                raise MachineError(f"{self.key}: {what}: got {got}; expected at least one Spec, "
+                                   f"each > 0 {unit}. See machine.desktop for a pattern")
             object.__setattr__(self, what, MappingProxyType(dict(specs)))
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
 
@@ -193,20 +197,24 @@ class Machine:
         return self._with(f"{self.name}, {said}", changed)
 
     def under(self, *names: str) -> "Machine":
-        """The same machine below the named ceilings; below several, their shares multiply."""
+        """The same machine below the named ceilings.
+
+        Below several, the shares of derived ceilings multiply (no SIMD and no FMA); of published
+        or measured ones the lowest counts, since those above it were in place when it was found.
+        """
         machine = self
         for name in names:
-            low = {c.roof: c for c in machine.ceilings if c.name == name}
-            if not low:
+            if name not in {c.name for c in self.ceilings}:
                 raise _known(f"{self.key}, {self.scope}: no such ceiling", name,
-                             {c.name: c for c in machine.ceilings})
+                             {c.name: c for c in self.ceilings})
             roofs = {**machine.peaks, **machine.bandwidths}
-            share = {roof: c.spec.value / roofs[roof].value for roof, c in low.items()}
-            left = tuple(replace(c, spec=_scaled(c.spec, share.get(c.roof, 1), c.spec.holds))
-                         for c in machine.ceilings if c.name != name)
-            machine = replace(machine._with(f"{machine.name}, {name}",
-                                            {roof: c.spec for roof, c in low.items()}),
-                              ceilings=left)
+            low = {c.roof: c.spec for c in machine.ceilings if c.name == name}
+            share = {roof: spec.value / roofs[roof].value for roof, spec in low.items()}
+            left = [replace(c, spec=_scaled(c.spec, share.get(c.roof, 1), c.spec.holds))
+                    if c.spec.kind == "derived" else c for c in machine.ceilings if c.name != name]
+            roofs |= low
+            machine = replace(machine._with(f"{machine.name}, {name}", low), ceilings=tuple(
+                c for c in left if c.spec.value < roofs[c.roof].value))
         return machine
 
     def _with(self, name: str, roofs: Mapping[str, Spec]) -> "Machine":
@@ -244,7 +252,7 @@ class Entitlement:
 
     machine: Machine
     count: "Count"
-    times: Mapping[str, float]
+    times: Mapping[str, float] = field(hash=False)
 
     @property
     def t_best(self) -> float:
@@ -279,13 +287,13 @@ class Entitlement:
         return self.count.flops / self.times["compute"] / self.machine.bw()
 
     def __repr__(self) -> str:
-        names = {"compute": "W/P", self.machine.slow_link: "Q/BW"}
+        short = {"compute": "W/P", self.machine.slow_link: "Q/BW"}
         cells = [("I", units.show(self.intensity, "FLOP/B"), "")]
         if self.count.flops:
             cells.append(("ridge", units.show(self.ridge, "FLOP/B"), ""))
-        cells += [(names.get(roof, roof), units.show(time, "s"),
-                   (roof if roof in names else "") + (", binds" if roof == self.binds else ""))
-                  for roof, time in self.times.items()]
+        for roof, time in self.times.items():
+            notes = [roof] * (roof in short) + ["binds"] * (roof == self.binds)
+            cells.append((short.get(roof, roof), units.show(time, "s"), ", ".join(notes)))
         cells += [("T_best", units.show(self.t_best, "s"), "all overlaps"),
                   ("T_worst", units.show(self.t_worst, "s"), "nothing overlaps"),
                   ("rate", units.show(self.rate, "FLOP/s"), "W/T_best")]
@@ -557,6 +565,9 @@ ALL: Mapping[str, Machine] = MappingProxyType({
 
 def get(key: str, scope: str | None = None) -> Machine:
     """The machine called `key`, at its smallest scope unless one is named.
+
+    >>> get("trn2").ridge("bf16"), get("trn2", "lnc2").bw()
+    (209.7152, 750000000000)
 
     Raises MachineError for an unknown key or scope.
     """
