@@ -125,7 +125,7 @@ def roofline(machine: Machine, points: Iterable[Point] = (), *, dtype: str,
     Raises PlotError for an unknown dtype, level or ceiling.
     """
     points = tuple(points)
-    wanted = [*(levels or [machine.slow_link]), *(p.level for p in points if p.level)]
+    wanted = [*(levels or [machine.slow_link]), *(p.level or machine.slow_link for p in points)]
     scene = _Roofline(
         machine, dtype, points, _find(machine.peaks, dtype, f"{machine.name} has no dtype"),
         {w: _find(machine.bandwidths, w, f"{machine.name} has no level") for w in wanted},
@@ -153,10 +153,14 @@ class _Roofline:
         return {level: self.machine.ridge(self.dtype, level) for level in self.links}
 
     def level(self, p: Point) -> str:
-        return p.level or next(iter(self.links))
+        return p.level or self.machine.slow_link
 
     def entitled(self, p: Point, intensity: float) -> float:
         return self.machine.attainable(intensity, self.dtype, self.level(p))
+
+    def height(self, p: Point) -> float:
+        """Where its label belongs: the rate, or without one the roof."""
+        return p.rate or self.entitled(p, p.intensity)
 
     def rows(self) -> Iterator[Row]:
         top = units.show(self.peak.value, "FLOP/s")
@@ -189,11 +193,12 @@ class _Roofline:
         xs = [*ridges, *(at for p in self.points for at, _ in p.places())]
         low, high = min(*xs, min(ridges) / 5, max(ridges) / 12), max(*xs, max(ridges) * 5)
         rates = [p.rate for p in self.points if p.rate]
-        rates += [c.spec.value for c in self.lower if c.spec.unit == "FLOP/s"]
+        rates += [c.spec.value * (1 if c.spec.unit == "FLOP/s" else min(ridges) / 3)
+                  for c in self.lower]
         bottom = min([slow * low, self.peak.value / 100, *rates])
         return (Axis(low / 2.5, high * 4, "FLOP/B", "Intensity I = W / Q (FLOP/B)"),
-                Axis(bottom / (3 + len(self.points) / 2), max(self.peak.value, *rates, 0) * 3, "FLOP/s",
-                     "Rate W / T (FLOP/s)"))
+                Axis(bottom / (3 + len(self.points)), max([self.peak.value, *rates]) * 3,
+                     "FLOP/s", "Rate W / T (FLOP/s)"))
 
     def draw(self, paint: Mapping[str, str], heading: str) -> Figure:
         c, peak = Canvas(*self.limits(), paint, heading), self.peak.value
@@ -230,7 +235,7 @@ class _Roofline:
 
         roofs = 1 + len(self.links)
         for spec, name, *_ in lines[:roofs]:
-            c.label(_roof_texts(spec, name), c.along(*ends(spec)))
+            _name_line(c, spec, name, ends(spec), INK)
         for level, ridge in self.ridges.items():
             knee = (ridge, peak)
             if len(self.links) == 1:
@@ -239,15 +244,14 @@ class _Roofline:
                 c.label((f"{level} ridge {_intensity(ridge)}",),
                         c.along((ridge, floor), knee, prefer=0.1))
         for spec, name, *_ in lines[roofs:]:
-            c.label(_roof_texts(spec, name), c.along(*ends(spec)), colour="muted")
-        ranked = sorted(((p.rate or self.entitled(p, p.intensity), -n) for n, p in
-                         enumerate(self.points)), reverse=True)  # labels from the top down
-        marks = [(self.points[-n].intensity, rate) for rate, n in ranked]
-        for mark, (_, n), spots in zip(marks, ranked, c.around(marks), strict=True):
-            p = self.points[-n]
-            share = f", {_share(mark[1], self.entitled(p, p.intensity), 2)}" if p.rate else ""
-            c.label((short(p.label) + share, short(p.label), short(p.label, 12), f"#{1 - n}"),
-                    spots, leader=mark)
+            _name_line(c, spec, name, ends(spec), "muted")
+        # Labels from the top down, so that a column of them keeps the order of its marks.
+        ranked = sorted(enumerate(self.points, start=1), key=lambda item: -self.height(item[1]))
+        marks = [(p.intensity, self.height(p)) for _, p in ranked]
+        for (n, p), mark, spots in zip(ranked, marks, c.around(marks), strict=True):
+            share = f", {_share(p.rate, self.entitled(p, p.intensity), 2)}" if p.rate else ""
+            c.label((short(p.label) + share, short(p.label), short(p.label, 12), f"#{n}"), spots,
+                    leader=mark)
         if len(self.links) == 1:
             [(level, ridge)] = self.ridges.items()
             c.label((f"bound by {level}",), c.floor(c.x.low, ridge), colour="muted")
@@ -265,8 +269,8 @@ class _Roofline:
                 c.entry(shape, colour, p.kind)
             c.mark(roof, "o", INK, hollow=bool(moved))
             if moved:
-                c.line([(p.intensity, p.rate or self.entitled(p, p.intensity)),
-                        (at, p.rate or roof[1])], colour, 1.0, (3.0, 2.0))
+                c.line([(p.intensity, self.height(p)), (at, p.rate or roof[1])], colour, 1.0,
+                       (3.0, 2.0))
                 c.entry("o", INK, "hollow: at the bytes moved", hollow=True)
 
 
@@ -318,8 +322,7 @@ def curve(series: Iterable[Series], *, xlabel: str, ylabel: str, xunit: str, yun
                 c.mark(xy, shape, colour, size=2.6)
             c.entry(shape, colour, f"{short(s.label, 40)} ({s.kind})")
         for name, spec in roofs:
-            c.label(_roof_texts(spec, name), c.along((c.x.low, spec.value),
-                                                     (c.x.high, spec.value)), colour="muted")
+            _name_line(c, spec, name, ((c.x.low, spec.value), (c.x.high, spec.value)), "muted")
         return c.finish()
 
     return Picture(title, alt or f"{title}. " + "; ".join(told) + ".",
@@ -354,8 +357,11 @@ def _ceilings(machine: Machine, roofs: set[str], wanted: bool | Iterable[Ceiling
         if isinstance(item, str):
             by_name = {c.name: [k for k in known if k.name == c.name] for c in known}
             chosen += _find(by_name, item, f"{machine.name} has no ceiling")
-        else:
+        elif item.spec.unit in ("FLOP/s", "B/s"):
             chosen.append(item)
+        else:
+            raise PlotError(f"roofline: ceiling {item.name!r} is in {item.spec.unit!r}; a lower "
+                            "roof is in FLOP/s or B/s")
     return chosen
 
 
@@ -367,10 +373,12 @@ def _told(row: Row) -> str:
             + (f", bound by {side}" if side else ""))
 
 
-def _roof_texts(spec: Spec, name: str) -> tuple[str, ...]:
-    """What is written along a line, from full to short."""
+def _name_line(c: Canvas, spec: Spec, name: str, ends: tuple[Xy, Xy], colour: str) -> None:
+    """Name, value and kind along a line; what finds no room there goes to the legend."""
     value = units.show(spec.value, spec.unit)
-    return f"{short(name)} {value} ({spec.kind})", f"{short(name, 14)} {value}", value
+    full = f"{short(name)} {value} ({spec.kind})"
+    if c.label((full, f"{short(name, 14)} {value}", value), c.along(*ends), colour) != full:
+        c.entry("_", colour, f"{short(name, 40)} {value} ({spec.kind})")
 
 
 def _intensity(value: float) -> str:

@@ -241,7 +241,7 @@ class Canvas:
         pixels = sorted(enumerate(map(self.px, marks)), key=lambda item: item[1])
         found: dict[int, Spots] = {}
         group: list[tuple[int, Xy]] = []
-        for item, following in zip(pixels, [*pixels[1:], None], strict=True):
+        for item, following in zip(pixels, [*pixels, None][1:], strict=True):
             group.append(item)
             if following is None or following[1][0] - item[1][0] > 40:
                 group.sort(key=lambda member: -member[1][1])
@@ -275,8 +275,8 @@ class Canvas:
                               for k in range(3) for i in range(-4, 5) if width < x1 - x0 - 6]
 
     def label(self, texts: Sequence[str], spots: Spots, colour: str = INK,
-              leader: Xy | None = None) -> bool:
-        """Write the first of `texts` that finds room, at its cheapest spot."""
+              leader: Xy | None = None) -> str:
+        """Write the first of `texts` that finds room, at its cheapest spot; return it, or ""."""
         for text in texts:
             width, best = _width(text), math.inf
             for spot in sorted(spots(width)):
@@ -303,24 +303,24 @@ class Canvas:
                     self._stroke(lead, "muted", 0.7)
                     self.leaders.append(lead)
                     self.lines.append(lead)
-                return True
-        return False
+                return text
+        return ""
 
     # -- in points
 
     def finish(self) -> Figure:
         """Set the legend under the axes, then fix the size."""
-        x, y = self.left, -51.0
+        x, y = math.inf, -35.0
         for text, (shape, colour, hollow) in self.entries.items():
             width = _width(text) + 28
-            if self.left < x and x + width > WIDTH + 14:
-                x, y = self.left, y - 16
+            if x + width > WIDTH + 12:  # the next line, further left for a long text
+                x, y = max(min(self.left, WIDTH + 12 - width), 0), y - 16
             self._mark(x + 5, y + 3.8, shape, colour, hollow, 4)
             self._text(x + 14, y, text, align="left")
             x += width
         below, above = 8 - (y if self.entries else -30), 24.0
         if self.heading:
-            self._text(0, HEIGHT + 28, self.heading, align="left")
+            self._text(0, HEIGHT + 28, short(self.heading, 62), align="left")
             above = 44
         self.figure.set_size_inches(WIDTH / 72, (below + HEIGHT + above) / 72)
         self.scale.translate(0, below).scale(1 / 72)
@@ -395,7 +395,7 @@ def _columns(heights: Sequence[float], gap: float) -> Iterator[tuple[slice, list
     first = 0
     for mean, size in blocks:
         top = min(mean - gap * first, heights[first])  # down, away from the roof
-        top = max(top, gap * (size - 0.5))
+        top = max(top, gap * size)
         yield slice(first, first + size), [top - gap * k for k in range(size)]
         first += size
 
