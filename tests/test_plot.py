@@ -72,7 +72,7 @@ def test_levels_and_ceilings():
     assert rows(picture, "ceiling, one port") == [("documented", "", "1 TB/s", "", "")]
     assert rows(picture, "ceiling, mine") == [("documented", "", "5 TFLOP/s", "", "")]
     assert rows(picture, "ridge, SBUF")[0][1] == "20 FLOP/B"  # 80e12 / 4e12
-    assert rows(picture, "tile, entitled")[0][1:3] == ("10 FLOP/B", "40 TFLOP/s")
+    assert rows(picture, "tile, entitled")[0][1:3] == ("10 FLOP/B of SBUF", "40 TFLOP/s")
     assert rows(picture, "op, entitled")[0][1:3] == ("10 FLOP/B", "4 TFLOP/s")
 
 

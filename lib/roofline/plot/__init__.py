@@ -175,11 +175,12 @@ class _Roofline:
         for p in self.points:
             for at, moved in p.places():
                 bound, side = self.entitled(p, at), self.side(p, at)
+                shown = _intensity(at) + (f" of {p.level}" if p.level else "")
                 yield (f"{p.label}, entitled{moved}", "derived" if p.rate else p.kind,
-                       _intensity(at), units.show(bound, "FLOP/s"), "", side)
+                       shown, units.show(bound, "FLOP/s"), "", side)
                 if p.rate:
-                    yield (f"{p.label}{moved}", p.kind, _intensity(at),
-                           units.show(p.rate, "FLOP/s"), _share(p.rate, bound), side)
+                    yield (f"{p.label}{moved}", p.kind, shown, units.show(p.rate, "FLOP/s"),
+                           _share(p.rate, bound), side)
 
     def side(self, p: Point, intensity: float) -> str:
         level = self.level(p)
@@ -195,7 +196,7 @@ class _Roofline:
         rates = [p.rate for p in self.points if p.rate]
         rates += [c.spec.value * (1 if c.spec.unit == "FLOP/s" else min(ridges) / 3)
                   for c in self.lower]
-        bottom = min([slow * low, self.peak.value / 100, *rates])
+        bottom = min([slow * low, self.peak.value / 30, *rates])
         return (Axis(low / 2.5, high * 4, "FLOP/B", "Intensity I = W / Q (FLOP/B)"),
                 Axis(bottom / (3 + len(self.points)), max([self.peak.value, *rates]) * 3,
                      "FLOP/s", "Rate W / T (FLOP/s)"))
