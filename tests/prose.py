@@ -46,7 +46,7 @@ def plain(prose: str) -> str:
     blank = _NOT_PROSE.sub(lambda match: " " * len(match[0]), prose)
     # $...$ math: \text{GB/s} and \mathrm{} are read as what they hold
     return re.sub(r"\\(?:text|mathrm)\{([^}]*)\}",
-                  lambda match: match[1].rjust(len(match[0])), blank)
+                  lambda match: match[1].ljust(len(match[0])), blank)
 
 
 def numbers(text: str) -> list[Number]:
