@@ -39,7 +39,7 @@ SHIPPED = Path(__file__).parents[1] / "day1" / "data" / "host_run.json"
 # ---- timing ------------------------------------------------------------------------------
 
 class FakeMachine:
-    """A clock that tasks move; `foreign` reads what others took, round by round."""
+    """A clock that tasks and pauses move; `foreign` reads what others took, one by one."""
 
     def __init__(self, foreign: list[float]) -> None:
         self.now, self.left = 0.0, [0.0, *foreign]  # the first reading starts the count
@@ -53,7 +53,10 @@ class FakeMachine:
 
     def alternate(self, tasks, budget_s: float = 1e9, **how) -> Rounds:
         return alternate(tasks, budget_s, clock=lambda: self.now,
-                         foreign=lambda: self.left.pop(0), **how)
+                         foreign=lambda: self.left.pop(0), pause=self.pause, **how)
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
 
 
 def test_every_round_times_every_task_and_keeps_the_best_call():
@@ -64,17 +67,19 @@ def test_every_round_times_every_task_and_keeps_the_best_call():
 
 
 def test_disturbed_rounds_are_repeated_and_dropped():
-    m = FakeMachine([0.0, 0.5, 0.05, 0.3, 0.0])
+    m = FakeMachine([0.0, 0.5, 0.05, 0.3, 0.4, 0.0, 0.0])  # 0.3, then waits: 0.4, 0.0
     rounds = m.alternate({"a": m.task(1, 9, 1, 9, 1)}, want=3, calls=1)
     assert rounds.kept == [0, 2, 4]
     assert rounds.of("a") == [1, 1, 1]
+    assert m.now == 1 + (1 + 9 + 1 + 9 + 1) + 2 * 0.25  # warm-up, rounds, two waits
     assert not rounds.noisy and rounds.share == 0.05
 
 
-def test_when_nothing_is_quiet_all_rounds_stay_and_it_is_noisy():
-    m = FakeMachine([0.5, 0.5, 0.5, 0.5])
+def test_when_nothing_is_quiet_the_quietest_stay_and_it_is_noisy():
+    m = FakeMachine([0.5, 0.9, 0.4, *[1.0] * 4, 0.6, *[1.0] * 4])
     rounds = m.alternate({"a": m.task(1, 2, 3, 4)}, budget_s=9, want=3, calls=1)
-    assert rounds.of("a") == [1, 2, 3, 4]  # 1 + 2 + 3 < 9, then 10: no round begins after 9 s
+    assert rounds.seconds["a"] == [1, 2, 3, 4]  # 6 s, 1 s of waiting, 4 s: the budget is spent
+    assert rounds.of("a") == [1, 3, 4]
     assert rounds.noisy
 
 

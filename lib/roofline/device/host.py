@@ -293,7 +293,8 @@ def _caches(x: Any, t: int, together: Callable, budget_s: float) -> list[Roof]:
     rounds = alternate({n: p[0] for n, p in passes.items()}, budget_s, want=5)
     rates = {n: [2 * int(n) * passes[n][1] / s for s in rounds.of(n)] for n in passes}
     middle = [statistics.median(r) for r in rates.values()]
-    levels = [run for run in plateaus(middle) if run[-1] != len(sizes) - 1]
+    beyond = 1.25 * max(middle[-3:])  # the largest arrays are in DRAM, and so is this rate
+    levels = [run for run in plateaus(middle) if middle[run[len(run) // 2]] > beyond]
     return [Roof(f"L{i}", t, "B/s", statistics.median(middle[j] for j in run),
                  min(middle[j] for j in run), max(middle[j] for j in run), len(rounds.foreign),
                  len(rounds.kept), f"in cache: x += s, arrays to {mebi(sizes[run[-1]])}")
@@ -422,9 +423,12 @@ def root() -> Path | None:
     return None
 
 
-def measure() -> HostRun:
-    """Roofs, kernels and sweep of this CPU, one after the other; saves nothing."""
-    return HostRun(roofs(), kernels(), sweep())
+def measure(patience: float = 1) -> HostRun:
+    """Roofs, kernels and sweep of this CPU, one after the other; saves nothing.
+
+    patience   multiplies the time that each may wait for quiet moments
+    """
+    return HostRun(roofs(budget_s=30 * patience), kernels(25 * patience), sweep(8 * patience))
 
 
 def run() -> HostRun:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import psutil
 
 LIMIT = 0.10  # a round with more of the CPU in other hands is dropped when there are others
-ENOUGH = 3  # rounds that must be left after dropping; else all stay and the result is noisy
+ENOUGH = 3  # rounds to keep at least: the quietest ones, and the result is marked noisy
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,10 @@ class Rounds:
 
     @property
     def kept(self) -> list[int]:
-        """Rounds to use: the quiet ones, or all when fewer than ENOUGH are quiet."""
-        quiet = [i for i, share in enumerate(self.foreign) if share <= LIMIT]
-        return quiet if len(quiet) >= ENOUGH else list(range(len(self.foreign)))
+        """Rounds to use: the quiet ones, or the ENOUGH quietest when there are fewer."""
+        by_noise = sorted(range(len(self.foreign)), key=lambda i: self.foreign[i])
+        quiet = sum(share <= LIMIT for share in self.foreign)
+        return sorted(by_noise[:max(quiet, ENOUGH)])
 
     @property
     def share(self) -> float:
@@ -71,8 +72,11 @@ class ForeignCpu:
 
 def alternate(tasks: Mapping[str, Callable[[], object]], budget_s: float, *, want: int = 7,
               calls: int = 3, clock: Callable[[], float] = time.perf_counter,
-              foreign: Callable[[], float] | None = None) -> Rounds:
+              foreign: Callable[[], float] | None = None,
+              pause: Callable[[float], None] = time.sleep) -> Rounds:
     """Time every task by turns until `want` quiet rounds are in or the budget is spent.
+
+    After ENOUGH rounds a disturbed one is followed by a wait of up to 1 s for a quiet moment.
 
     tasks      name -> a call that does the same work each time
     budget_s   no round begins after this many seconds; at least one is run
@@ -95,4 +99,8 @@ def alternate(tasks: Mapping[str, Callable[[], object]], budget_s: float, *, wan
                 best = min(best, clock() - start)
             seconds[name].append(max(best, 1e-9))
         shares.append(foreign())
+        waits = 4 if shares[-1] > LIMIT and len(shares) >= ENOUGH else 0
+        while waits and clock() < end:
+            pause(0.25)
+            waits = 0 if foreign() <= LIMIT else waits - 1
     return Rounds(seconds, shares)
