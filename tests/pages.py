@@ -8,6 +8,7 @@ is evaluated here.
 import ast
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,3 +116,16 @@ def sections(path: Path) -> list[Section]:
             if form:
                 found[-1].forms.append(form)
     return found
+
+
+def steps(path: Path) -> Iterator[tuple[str, str, str]]:
+    """What a reader of a notebook meets, in order: (kind, text, problem id).
+
+    kind   "prose", "form" (the text is the question) or "output"; folded answers are left out
+    """
+    for cell in json.loads(path.read_text())["cells"]:
+        form = cell["metadata"].get("roofline", {}).get("form", "")
+        if cell["cell_type"] == "markdown":
+            yield "prose", cell_source(cell), ""
+        elif cell["cell_type"] == "code" and "worked" not in cell["metadata"].get("tags", []):
+            yield ("form" if form else "output"), cell_text(cell), form

@@ -1,8 +1,11 @@
 """Every number with a unit in prose is computed in its own section; no digit can be edited."""
 
 import pytest
-from pages import ROOT, Section, book_pages, sections
+from pages import ROOT, Section, book_pages, sections, steps
 from prose import edits, is_bound, numbers, plain, printed
+
+from roofline import problems, units
+from roofline.check import Part
 
 # One-digit edits that still name a number its section prints, each with why that is right:
 # {(page, number as written, edited number): reason}
@@ -30,6 +33,32 @@ def test_no_digit_can_be_edited_unseen(page):
                           and edit.value != number.value]
     unexplained = [edit for edit in survivors if edit not in EXPLAINED]
     assert not unexplained, f"edits nobody would notice: {unexplained}"
+
+
+# Asked numbers that stand on their page before they are asked, each with why that is no
+# answer: {(page, problem, part): reason}
+NOT_AN_ANSWER: dict[tuple[str, str, str], str] = {
+    ("day1/roofline.ipynb", "day1.more_P", "before"):
+        "the dot product's rate again, on purpose: the question is what more P changes",
+}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".ipynb")])
+def test_no_worked_number_stands_before_its_question(page):
+    asked: dict[tuple[str, float], tuple[str, str]] = {}   # (unit, value) -> where it is asked
+    seen: list = []                                        # numbers the reader has seen so far
+    early = []
+    for kind, text, form in steps(ROOT / page):
+        if kind == "form":
+            for part in problems.ask(form).parts:
+                if not isinstance(part, Part) or (part.unit, part.value) in asked or not part.unit:
+                    continue
+                asked[part.unit, part.value] = form, part.name
+                answer = numbers(units.show(part.value, part.unit, digits=4))
+                if is_bound(answer[0], seen) and (page, form, part.name) not in NOT_AN_ANSWER:
+                    early.append(f"{form}, {part.name}: {answer[0].text} {answer[0].unit}")
+        seen += numbers(text)
+    assert not early, f"{page}: answers before their questions:\n" + "\n".join(early)
 
 
 def test_every_explained_survivor_is_still_there():
