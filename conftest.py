@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from filelock import FileLock
-from nbval.plugin import IPyNbFile
+from nbval.plugin import IPyNbFile, nocolors
 
 os.environ["ROOFLINE_RECORDED"] = "1"
 
@@ -56,6 +56,7 @@ class Notebook(IPyNbFile):
         for item in super().collect():
             # Notebooks are stored without counts; without one nbval would compare nothing.
             item.cell.execution_count = 1
+            item.colors = nocolors
             if item.cell.metadata.get("roofline", {}).get("exempt"):
                 item.options["check"] = False
             yield item

@@ -138,10 +138,10 @@ def test_a_question_is_three_cells(name):
     for asked, attempt, worked in zip(cells, cells[1:], cells[2:], strict=False):
         if form := own(asked).get("form"):
             assert f'ask("{form}")' in asked.source
-            assert tags(attempt) == ["remove-cell"], form
+            assert "remove-cell" in tags(attempt), form
             assert ".check(" in attempt.source, form
             assert text(attempt).startswith("not attempted"), form
-            assert set(tags(worked)) == {"hide-cell", "worked"}, form
+            assert {"hide-cell", "worked"} <= set(tags(worked)), form
             assert ".worked()" in worked.source, form
             assert not re.search(r"^\w+ *=", worked.source, re.M), f"{form}: binds a name"
     for cell in cells[-2:]:
@@ -157,8 +157,9 @@ def test_attempts_name_every_part(name):
             assert re.findall(r"(\w+) *= *\.\.\.", attempt.source) == parts, form
 
 
-def test_forms_exist_and_are_asked_once():
-    forms = [own(c)["form"] for name in NOTEBOOKS for c in code_cells(name) if "form" in own(c)]
+@each_notebook
+def test_forms_exist_and_are_asked_once_a_page(name):
+    forms = [own(c)["form"] for c in code_cells(name) if "form" in own(c)]
     assert len(forms) == len(set(forms))
     for form in forms:
         assert problems.ask(form).id == form
@@ -221,7 +222,7 @@ def test_the_lane_compares_notebooks_without_counts(tmp_path):
          "-p", "no:cacheprovider", path], cwd=ROOT, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)})
     assert "1 failed, 1 passed" in done.stdout
-    assert "sums.ipynb::Cell 1" in done.stdout
+    assert "Cell 1: Cell outputs differ" in done.stdout
 
 
 def test_a_lost_output_is_noticed():
