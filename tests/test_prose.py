@@ -1,5 +1,8 @@
 """Every number with a unit in prose is computed in its own section; no digit can be edited."""
 
+import json
+import re
+
 import pytest
 from pages import ROOT, Section, book_pages, sections, steps
 from prose import edits, is_bound, numbers, plain, printed
@@ -91,3 +94,21 @@ def test_numbers_are_found(prose, found):
 def test_binding(prose, output, bound):
     section = Section("p", "t", prose, [output])
     assert is_bound(numbers(prose)[0], printed(section)) is bound
+
+
+def minutes(page: str) -> tuple[int, int]:
+    """Low and high of a notebook's sections, from its cells' metadata."""
+    cells = json.loads((ROOT / page).read_text())["cells"]
+    ranges = [cell["metadata"]["roofline"]["minutes"] for cell in cells
+              if "minutes" in cell["metadata"].get("roofline", {})]
+    return sum(low for low, _ in ranges), sum(high for _, high in ranges)
+
+
+def test_stated_minutes_are_the_sums_of_the_sections():
+    row = re.compile(r"\((day\d/\w+\.ipynb)\)[^|]*\|[^|]*\| (\d+) to (\d+) \|")
+    stated = {page: (int(low), int(high))
+              for page, low, high in row.findall((ROOT / "intro.md").read_text())}
+    assert stated == {page: minutes(page) for page in stated} and stated
+    for page, (low, high) in stated.items():
+        first = sections(ROOT / page)[1].prose
+        assert f"{low} to {high} minutes" in first, page
