@@ -157,8 +157,10 @@ def build() -> None:
     if run(PYTHON, VENV / "bin" / "jupyter-book", "build", ".", "-W", "--keep-going", "-n",
            show=show) or not (SITE / "index.html").exists():
         shutil.rmtree(SITE.parent / ".doctrees", ignore_errors=True)  # so the next build repeats it
-        raise Stop("the book did not build.\n" + (_failed_cells() or "\n".join(problems[:10]))
-                   + f"\nThe log is in {LOG}")
+        full = "the disk is full: free about 2 GB, then run this again\n" \
+            if shutil.disk_usage(ROOT).free < 2e8 else ""
+        raise Stop("the book did not build.\n" + full
+                   + (_failed_cells() or "\n".join(problems[:10])) + f"\nThe log is in {LOG}")
     say(f"the book is in {SITE.relative_to(ROOT)}")
 
 
