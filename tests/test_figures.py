@@ -21,22 +21,39 @@ IDS = list(problems.BANK)
 # --- pages to try them on ------------------------------------------------------------------
 
 
+def write(path, body: str, dark: bool = False):
+    """A page of its own, in the theme's colours."""
+    ground, ink = ("#121212", "#ced6dd") if dark else ("#ffffff", "#222832")
+    path.write_text(
+        f'<!doctype html><html lang="en" data-theme="{"dark" if dark else "light"}"><head>'
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>Test</title><style>html {{ --pst-color-text-base: {ink}; "
+        f"--pst-color-background: {ground}; background: {ground}; color: {ink} }}</style>"
+        f"</head><body><main><h1>Test</h1>{body}</main></body></html>", "utf-8")
+
+
 @pytest.fixture
 def page_of(visit, tmp_path):
     """page_of(html, dark=False, **context): open that HTML from a file, all requests blocked."""
     def open_page(body: str, *, dark: bool = False, **options):
-        ground, ink = ("#121212", "#ced6dd") if dark else ("#ffffff", "#222832")
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.html"
-        path.write_text(
-            f'<!doctype html><html lang="en" data-theme="{"dark" if dark else "light"}"><head>'
-            '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-            f"<title>Test</title><style>html {{ --pst-color-text-base: {ink}; "
-            f"--pst-color-background: {ground}; background: {ground}; color: {ink} }}</style>"
-            f"</head><body><main><h1>Test</h1>{body}</main></body></html>", "utf-8")
+        write(path, body, dark)
         seen = visit(path.as_uri(), **options)
         assert not seen.complaints
         return seen
     return open_page
+
+
+@pytest.fixture(scope="module")
+def bank(chromium, tmp_path_factory):
+    """One page with the form of every problem, offline."""
+    path = tmp_path_factory.mktemp("bank") / "bank.html"
+    write(path, "".join(figures.form(id, scripted=id == IDS[0]) for id in IDS))
+    context = chromium.new_context(offline=True)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    yield page
+    context.close()
 
 
 def violations(page) -> list[str]:
@@ -222,10 +239,9 @@ def verdict(question, answers) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_the_page_and_python_judge_alike(id, page_of):
+def test_the_page_and_python_judge_alike(id, bank):
     """Every part of every problem, in three variants; probes, right values, slips, rivals."""
-    page = page_of(figures.form(id)).page
-    form = page.query_selector("form")
+    form = bank.query_selector(f'[data-form-id="{id}"]')
     seeds, seen = [], []
     for seed in range(16):
         data = {**problems.ask(id, seed).form_data(), "seed": 0}
@@ -234,15 +250,15 @@ def test_the_page_and_python_judge_alike(id, page_of):
             seeds.append(seed)
     for variant in range(min(3, len(seeds))):
         if variant:
-            page.click("text=Another one")
+            form.query_selector("text=Another one").click()
         question = problems.ask(id, seeds[variant])
-        assert page.inner_text(".rl-ask") == question.text
-        assert page.text_content(".worked pre") == str(question.worked())
+        assert form.query_selector(".rl-ask").inner_text() == question.text
+        assert form.query_selector(".worked pre").text_content() == str(question.worked())
         columns = {part.name: probes(part) for part in question.parts}
         length = max(map(len, columns.values()))
         rounds = [{name: column[i % len(column)] for name, column in columns.items()}
                   for i in range(length)]
-        got = page.evaluate(FILL, [form, rounds])
+        got = bank.evaluate(FILL, [form, rounds])
         for answers, on_page in zip(rounds, got, strict=True):
             assert on_page == verdict(question, answers), answers
 
@@ -362,6 +378,15 @@ def test_a_case_needs_work_and_bytes():
         figures.Case("copy", "", {"once": {"bf16": Count({}, 8, 8)}})
 
 
+def test_mappings_differ_in_their_bytes_only():
+    with pytest.raises(ValueError, match="may differ in Q only; dtypes or W of a, b differ"):
+        figures.Case("op", "", {"a": {"bf16": Count({"bf16": 8}, 8)},
+                                "b": {"bf16": Count({"bf16": 9}, 8)}})
+    with pytest.raises(ValueError, match="may differ in Q only"):
+        figures.Case("op", "", {"a": {"bf16": Count({"bf16": 8}, 8)},
+                                "b": {"fp32": Count({"bf16": 8}, 8)}})
+
+
 def test_ask_names_a_machine_and_an_op():
     with pytest.raises(ValueError, match=r"ask: got .'trn9'"):
         figures.roofline(ask=[("trn9", "layernorm")])
@@ -410,12 +435,33 @@ def test_the_page_agrees_with_entitle_everywhere(page_of):
                             "ridge P / BW": units.show(got.ridge, "FLOP/B"),
                             "computing, W / P": units.show(got.times["compute"], "s"),
                             "moving, Q / BW": units.show(got.times[here.slow_link], "s"),
-                            "T_best, both at once": units.show(got.t_best, "s"),
-                            "T_worst, in turn": units.show(got.t_worst, "s")}
+                            "T_best, the longer": units.show(got.t_best, "s"),
+                            "T_worst, the sum": units.show(got.t_worst, "s")}
                         bound = "compute" if got.binds == "compute" else "memory"
                         assert page.get_attribute(".rl-point", "aria-valuetext") == (
                             f"I = {units.show(got.intensity, 'FLOP/B')}, {bound}-bound, "
                             f"entitled to {units.show(got.rate, 'FLOP/s')}")
+
+
+def test_a_page_can_bring_its_own_machine_and_op(page_of):
+    """W in two dtypes: the peak drawn is W over the sum of their times."""
+    mixed = Count({"bf16": 6_000_000, "fp32": 2_000_000}, 1_000)
+    both = figures.Case("mixed", "Two dtypes.", {"one": {"bf16 and fp32": mixed}})
+    plain = figures.Case("plain", "fp32.", {"one": {"fp32": Count({"fp32": 8}, 8)}})
+    live = figures.roofline([machine.trn2, machine.desktop], [both, plain], ask=[("trn2", "mixed")])
+    page = page_of(live._repr_html_()).page
+    page.click("text=Skip")
+    got = machine.trn2.entitle(mixed)
+    read = page.evaluate(READS)
+    assert read["ridge P / BW"] == units.show(got.ridge, "FLOP/B")
+    assert read["computing, W / P"] == units.show(got.times["compute"], "s")
+    assert "100 % of P" in page.inner_text(".rl-status")
+    assert page.get_by_text("Guess another").count() == 0  # one question only
+    assert page.locator("option:disabled").all_inner_texts() == [machine.desktop.name]  # no bf16
+    page.get_by_label("Op", exact=True).select_option(label="plain")
+    page.get_by_label("Machine", exact=True).select_option(label=machine.desktop.name)
+    page.get_by_label("Op", exact=True).select_option(label="mixed")  # back where it can run
+    assert page.evaluate(READS) == read
 
 
 def test_the_page_writes_numbers_as_python_does(page_of):

@@ -176,8 +176,9 @@ function render({ model, el }) {
     el.dataset.variant = variant;
   };
 
-  // Focus goes on to the first answer to mend, else to the first one missing. After a click
-  // it stays on the button, so that a phone does not open its keyboard over the messages.
+  // Focus goes to an answer to mend, else to one that is missing: here or further on, else
+  // from the top. After a click it stays on the button, so that no phone opens its keyboard
+  // over the messages.
   let clicked = false;
   check.addEventListener("click", (event) => { clicked = event.detail > 0; });
   el.addEventListener("submit", (event) => {
@@ -192,7 +193,9 @@ function render({ model, el }) {
     }
     left.textContent = empty.length ? "not attempted: " + empty.map((one) => one.part.name).join(", ")
       : "";
-    const next = wrong[0] ?? empty[0];
+    const here = fields.findIndex((one) => one.node.contains(document.activeElement));
+    const todo = wrong.length ? wrong : empty;
+    const next = todo.find((one) => fields.indexOf(one) >= here) ?? todo[0];
     if (next && !clicked) {
       next.inputs[0].focus();
       next.inputs[0].select?.();

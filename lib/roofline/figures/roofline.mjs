@@ -310,8 +310,8 @@ function render({ model, el }) {
     const list = make("dl", { class: "rl-reads" });
     for (const [key, name, kind] of [["W", "work W"], ["Q", "bytes Q"], ["I", "I = W / Q"],
       ["ridge", "ridge P / BW"], ["compute", "computing, W / P", "compute"],
-      ["memory", "moving, Q / BW", "memory"], ["best", "T_best, both at once"],
-      ["worst", "T_worst, in turn"]]) {
+      ["memory", "moving, Q / BW", "memory"], ["best", "T_best, the longer"],
+      ["worst", "T_worst, the sum"]]) {
       reads[key] = make("span");
       const value = make("dd", {}, reads[key]);
       if (kind) {
@@ -327,7 +327,8 @@ function render({ model, el }) {
   function select(name, options, chosen, change) {
     const id = `${el.id}-${name.replace(/\W/g, "")}`;
     const node = make("select", { id },
-      ...options.map(([value, words]) => make("option", { value }, words)));
+      ...options.map(([value, words, off]) => make("option", off ? { value, disabled: "" } : { value },
+        words)));
     node.value = chosen;
     node.addEventListener("change", () => {
       change(node.value);
@@ -351,8 +352,8 @@ function render({ model, el }) {
         + "derived from W, Q, P and BW."),
       make("div", { class: "rl-row" },
         select("Op", ops.map((o, i) => [i, o.label]), state.op, (i) => change({ op: Number(i) })),
-        select("Machine", machines.map((m, i) => [i, m.name]), state.machine,
-          (i) => change({ machine: Number(i) })),
+        select("Machine", machines.map((m, i) => [i, m.name, !dtypes(i, state.op).length]),
+          state.machine, (i) => change({ machine: Number(i) })),
         select("Numbers", known.map((d) => [d, d]), state.dtype, (dtype) => change({ dtype })),
         select("Bandwidth figure", machine.bandwidths.map((b, i) => [i, `${b.text}, ${b.kind}`]),
           state.figure, (i) => change({ figure: Number(i) }))),

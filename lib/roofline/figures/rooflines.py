@@ -26,10 +26,11 @@ class Case:
 
     label    short name, for a list
     says     what it does, in a sentence or two: the question begins with it
-    counts   {mapping: {dtype: Count}}; same W, each mapping its own Q; the first is shown first
+    counts   {mapping: {dtype: Count}}; same dtypes and W, each mapping its own Q; the first is
+             shown first. For W of several dtypes the key is words: "bf16 and fp32"
 
-    Raises ValueError for a case without a count, or with W = 0 or Q = 0: neither has a place
-    on log axes.
+    Raises ValueError for a case without a count, for mappings that differ in more than Q, or
+    with W = 0 or Q = 0: neither has a place on log axes.
     """
 
     label: str
@@ -43,6 +44,11 @@ class Case:
         for count in every:
             if not count.flops or not count.hbm_bytes:
                 raise ValueError(f"Case {self.label!r}: expected W > 0 and Q > 0, got {count!r}")
+        work = [{dtype: count.work for dtype, count in by_dtype.items()}
+                for by_dtype in self.counts.values()]
+        if any(one != work[0] for one in work):
+            raise ValueError(f"Case {self.label!r}: mappings may differ in Q only; dtypes or W of "
+                             f"{', '.join(self.counts)} differ")
 
     @classmethod
     def of(cls, label: str, says: str, make: Callable[[str], ops.Op],
@@ -156,11 +162,12 @@ def _count(count: Count) -> dict[str, Any]:
 def _question(machine: Machine, case: Case) -> str:
     dtype = _dtypes(machine, case)[0]
     count = next(iter(case.counts.values()))[dtype]
+    peak = count.flops / machine.entitle(count).times["compute"]
     link = machine.bandwidths[machine.slow_link]
     return (f"{case.says}\n\nThe numbers are {dtype}, so the op does W = "
             f"{units.show(count.flops, 'FLOP')} and moves Q = {units.show(count.hbm_bytes, 'B')}. "
             f"The machine is {machine.name}: it computes at most P = "
-            f"{machine.peaks[dtype].text} and its {machine.slow_link} moves at most BW = "
+            f"{units.show(peak, 'FLOP/s')} and its {machine.slow_link} moves at most BW = "
             f"{link.text}. What limits the op, and how fast can it run at best?")
 
 
