@@ -295,6 +295,8 @@ def test_texts():
     # add: 1e6 FLOP in 0.4 ms
     assert "0.0833" in repr(run.kernels) and "2.5 GFLOP/s" in repr(run.kernels)
     assert "50.0%" in repr(run.kernels)
+    # half of the roof: I = 1/12 FLOP/B at 60 GB/s is 5 GFLOP/s
+    assert run.kernels["add"].under(run.roofs.machine()) == pytest.approx(2.5e9)
     # 2 x 4096 B in 500 ns, in 10 ns; 2 x 1 MiB in 20 us
     assert "16.4 GB/s" in repr(run.sweep) and "819 GB/s" in repr(run.sweep)
     assert run.sweep.fixed_cost == 5e-7 and run.sweep.bandwidth == pytest.approx(2 * 2**20 / 2e-5)

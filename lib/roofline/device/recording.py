@@ -202,6 +202,14 @@ class KernelRun:
         """W / median time, FLOP/s."""
         return self.flops / self.seconds
 
+    def under(self, machine: Machine) -> float:
+        """FLOP/s of this share of the machine's roof: the point to draw.
+
+        On a machine that moves, the roofs of `machine` and `rate` belong to different moments;
+        the share does not.
+        """
+        return self.share * machine.attainable(self.intensity, "fp32")
+
 
 @dataclass(frozen=True)
 class Kernels(Sequence[KernelRun]):
