@@ -188,6 +188,7 @@ function render({ model, el }) {
         line(`M${bend} ${peak}H${right}`, `rl-roof rl-of-compute${draws}`, { pathLength: 1 }),
         line(`M${x} ${mark}V${floor}`, `rl-stem rl-of-${at.bound}`));
       keepOff(x, mark, 12);
+      keepOff(x, floor - 12, 6);  // the stem's foot
       for (let i = 0; i <= 30; i++) {
         keepOff(foot[0] + (bend - foot[0]) * i / 30, foot[1] + (peak - foot[1]) * i / 30, 2);
         keepOff(bend + (right - bend) * i / 30, peak, 2);
