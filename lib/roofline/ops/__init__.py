@@ -24,6 +24,7 @@ from .chain import Chain, Custom, chain
 from .core import BYTES, Crossing, Named, Op, ShapeError, Tensors, moved
 from .crossing import Crossover, crossover
 from .link import AllGather, AllReduce, PointToPoint, ReduceScatter
+from .models import MODELS, Model, Models
 from .transformer import (
     MLP,
     Attention,
@@ -34,9 +35,9 @@ from .transformer import (
 )
 
 __all__ = [
-    "BYTES", "FLOPS_PER_ELEMENT", "MLP", "SCALE_DTYPE", "Add", "AllGather", "AllReduce",
+    "BYTES", "FLOPS_PER_ELEMENT", "MLP", "MODELS", "SCALE_DTYPE", "Add", "AllGather", "AllReduce",
     "Attention", "Chain", "Crossing", "Crossover", "Custom", "DecodeAttention", "Dot",
-    "Elementwise", "LatentDecodeAttention", "LayerNorm", "Linear", "Matmul", "MoE", "Named", "Op",
-    "PointToPoint", "RMSNorm", "ReduceScatter", "ShapeError", "Softmax", "SpMV", "Stencil",
-    "SwiGLU", "Tensors", "chain", "crossover", "moved",
+    "Elementwise", "LatentDecodeAttention", "LayerNorm", "Linear", "Matmul", "MoE", "Model",
+    "Models", "Named", "Op", "PointToPoint", "RMSNorm", "ReduceScatter", "ShapeError", "Softmax",
+    "SpMV", "Stencil", "SwiGLU", "Tensors", "chain", "crossover", "moved",
 ]

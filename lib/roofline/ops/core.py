@@ -1,6 +1,6 @@
 """What every op is made of: its tensors, how often they cross, and the Count that follows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -54,11 +54,15 @@ class Tensors(tuple[Crossing, ...]):
         rows += [(t.name, f"{t.elements:,}", t.dtype, f"{t.reads}x", f"{t.writes}x",
                   f"{t.read_bytes + t.write_bytes:,}") for t in self]
         total = sum(t.read_bytes + t.write_bytes for t in self)
-        rows.append(("total", "", "", "", "", f"{total:,}"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(cell.ljust(width) if place in (0, 2) else cell.rjust(width)
-                                   for place, (cell, width) in enumerate(
-                                       zip(row, widths, strict=True))) for row in rows)
+        return "\n".join(aligned([*rows, ("total", "", "", "", "", f"{total:,}")], left=(0, 2)))
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
+    """Lines of a table: the columns numbered in `left` start flush left, the others end right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) if place in left else cell.rjust(width)
+                      for place, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+            for row in rows]
 
 
 class Op:
