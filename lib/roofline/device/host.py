@@ -220,7 +220,7 @@ def roofs(threads: Sequence[int] | None = None, budget_s: float = 30, *,
             seen.append(alternate({name: task[0] for name, task in tasks.items()}, part_s))
             made += [_roof(name, t, seen[-1], *task[1:]) for name, task in tasks.items()]
             if numba:
-                caches += _caches(x, t, together, part_s)
+                caches += _caches(x, t, together, part_s, dram=made[-len(tasks)].value)
                 curve += _measure_curve(x, t, together, part_s)
     foreign = statistics.median(share for r in seen for share in r.foreign)
     return HostRoofs(provenance(foreign, _noise(seen, made)), (*made, *caches), tuple(curve))
@@ -283,8 +283,8 @@ def plateaus(rates: Sequence[float]) -> list[list[int]]:
     return [run for run in runs if len(run) >= 3]
 
 
-def _caches(x: Any, t: int, together: Callable, budget_s: float) -> list[Roof]:
-    """Cache levels as the sweep shows them: named in order, L1 first; DRAM left out.
+def _caches(x: Any, t: int, together: Callable, budget_s: float, dram: float) -> list[Roof]:
+    """Cache levels as the sweep shows them: named in order, L1 first; `dram` B/s left out.
 
     Two levels of equal rate count as one. Sizes are of the whole array, all threads.
     """
@@ -293,7 +293,7 @@ def _caches(x: Any, t: int, together: Callable, budget_s: float) -> list[Roof]:
     rounds = alternate({n: p[0] for n, p in passes.items()}, budget_s, want=5)
     rates = {n: [2 * int(n) * passes[n][1] / s for s in rounds.of(n)] for n in passes}
     middle = [statistics.median(r) for r in rates.values()]
-    beyond = 1.25 * max(middle[-3:])  # the largest arrays are in DRAM, and so is this rate
+    beyond = 1.25 * max(dram, *middle[-3:])  # the largest arrays are in DRAM
     levels = [run for run in plateaus(middle) if middle[run[len(run) // 2]] > beyond]
     return [Roof(f"L{i}", t, "B/s", statistics.median(middle[j] for j in run),
                  min(middle[j] for j in run), max(middle[j] for j in run), len(rounds.foreign),
