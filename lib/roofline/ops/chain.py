@@ -87,19 +87,18 @@ class Chain(Op):
     @property
     def joined(self) -> tuple[str, ...]:
         """Names that `kept` may hold: intermediates, and inputs that several steps read."""
-        return tuple(name for name, uses in self._uses().items()
-                     if len(uses) > 1)
+        return tuple(name for name, uses in self._uses().items() if len(uses) > 1)
 
     @property
     def formulas(self) -> dict[str, str]:
-        """Of the steps' own W and Q, numbered; a tensor's name stands for its bytes."""
+        """From the steps' own W[1] and Q[1]; a tensor's name stands for its bytes."""
         numbers = range(1, len(self.steps) + 1)
-        text = " + ".join(f"Q{i}" for i in numbers)
+        text = " + ".join(f"Q[{i}]" for i in numbers)
         for name in self.kept:
             uses = self._uses()[name]
             less = sum(t.reads + t.writes for t in uses) - (0 if _between(uses) else 1)
             text += f" - {less} {name}" if less > 1 else f" - {name}"
-        return {"W": " + ".join(f"W{i}" for i in numbers), "Q": text}
+        return {"W": " + ".join(f"W[{i}]" for i in numbers), "Q": text}
 
     def _uses(self) -> dict[str, list[Crossing]]:
         """Name -> its crossings, one a step that touches it, in order."""
