@@ -100,6 +100,12 @@ def test_numpy_scalars_are_numbers():
     assert RATE.judge(np.array([375e9])).kind == "unreadable"
 
 
+def test_zero_is_an_answer_like_any_other():
+    eviction = Part("Q", 0, "B", "0 = 0", {"it stays on chip": 256 * 1024})
+    assert [eviction.judge(n).kind for n in (0, "0 B", 1, "256 KiB")] == [
+        "right", "right", "off", "slip"]
+
+
 def test_also_has_a_range_of_its_own():
     crossover = Part("B", 234, "", "860160 / 3676 = 860160 / 3676", also=(230,))
     assert [crossover.judge(n).kind for n in (228, 234, 226)] == ["right", "right", "off"]
