@@ -210,8 +210,11 @@ class Machine:
             roofs = {**machine.peaks, **machine.bandwidths}
             low = {c.roof: c.spec for c in machine.ceilings if c.name == name}
             share = {roof: spec.value / roofs[roof].value for roof, spec in low.items()}
-            left = [replace(c, spec=_scaled(c.spec, share.get(c.roof, 1), c.spec.holds))
-                    if c.spec.kind == "derived" else c for c in machine.ceilings if c.name != name]
+            # A computed ceiling is a share of its roof; a published one is a level of its own.
+            left = [c if c.spec.kind in ("published", "measured") else
+                    replace(c, spec=replace(_scaled(c.spec, share.get(c.roof, 1), c.spec.holds),
+                                            kind=c.spec.kind))
+                    for c in machine.ceilings if c.name != name]
             roofs |= low
             machine = replace(machine._with(f"{machine.name}, {name}", low), ceilings=tuple(
                 c for c in left if c.spec.value < roofs[c.roof].value))
@@ -352,6 +355,8 @@ _DESKTOP_CEILINGS: tuple[tuple[str, str, tuple[str | float, ...], str], ...] = (
     ("no ILP", "fp32", ("/fma_latency", "/fma_units"), "each multiply-add waits for the last"),
     *(("one core", roof, ("/cores",), "the other cores, and their cache ports, idle")
       for roof in ("fp32", "L3", "L2", "L1")),
+    ("one core", "DRAM", ("l3_width", "clock", "/dram_channels", "/dram_channel_bytes",
+                          "/dram_transfer_rate"), "what one core's L3 port carries"),
     ("one channel", "DRAM", ("/dram_channels",), "memory in one slot, pages on one channel"),
     ("strided", "DRAM", ("line_used_bytes", "/line_bytes"), "one element used of each line moved"),
 )
@@ -515,11 +520,13 @@ def _sheet(key: str, table: Mapping[str, Any], scope: str, of: Machine | None = 
 
 
 def _desktop(key: str, table: Mapping[str, Any]) -> Machine:
-    """The worked-example CPU: every roof and ceiling computed from its assumed inputs."""
+    """The worked-example CPU: every roof and ceiling from its assumed inputs, so assumed too."""
     rows = _specs(table)
-    roofs = {name: s for name, s in _computed(rows, _DESKTOP).items() if name not in rows}
+    roofs = {name: replace(s, kind="assumed") for name, s in _computed(rows, _DESKTOP).items()
+             if name not in rows}
     ceilings = tuple(
-        Ceiling(name, _product(rows | roofs, roofs[roof].unit, roof, *share, holds=why), why, roof)
+        Ceiling(name, replace(_product(rows | roofs, roofs[roof].unit, roof, *share, holds=why),
+                              kind="assumed"), why, roof)
         for name, roof, share, why in _DESKTOP_CEILINGS)
     return Machine(key, table["name"], "device", {"fp32": roofs.pop("fp32")}, roofs, ceilings, rows)
 
