@@ -78,13 +78,10 @@ def cases() -> tuple[Case, ...]:
                 "numbers times a 4096 x 4096 matrix of weights.",
                 lambda dtype: ops.Matmul(M=2048, K=4096, N=4096, dtype=dtype),
                 mappings={"rows 8 times, weights 16 times": lambda op: op.reloaded(8, 16)}),
-        Case.of("elementwise add",
-                "Two vectors of 16,777,216 numbers each are added into a third.",
-                lambda dtype: ops.Add(n=2**24, dtype=dtype)),
-        Case.of("layernorm",
-                "Each of 4096 rows of 4096 numbers is brought to mean 0 and deviation 1, then "
-                "scaled and shifted.",
-                lambda dtype: ops.LayerNorm(rows=4096, D=4096, dtype=dtype)),
+        Case.of("matmul, 128 tokens",
+                "128 tokens, one each of 128 conversations, go through a layer of a language model "
+                "together: 128 rows of 4096 numbers times a 4096 x 4096 matrix of weights.",
+                lambda dtype: ops.Matmul(M=128, K=4096, N=4096, dtype=dtype)),
     )
 
 
@@ -92,9 +89,10 @@ def roofline(machines: Sequence[Machine] = (), ops: Sequence[Case] = (), *,
              ask: Sequence[tuple[str, str]] = ()) -> Live:
     """A roofline to guess at, reveal and drag.
 
-    machines   what to choose from; without any: a Trn2 core, a Trn1 core, the worked-example
-               desktop, an H100
-    ops        what to place; without any: a matmul of 1 and of 2048 tokens, add, layernorm
+    machines   what to choose from; without any: a Trn2 core, an H100, a TPU v5e, the
+               worked-example desktop
+    ops        what to place; without any: matmuls of 1, 2048 and 128 tokens, which run on the
+               units whose peak is drawn
     ask        (machine key, op label) pairs to guess at, in this order; without any: every op
                on the first machine that has one of its dtypes
 
@@ -103,9 +101,9 @@ def roofline(machines: Sequence[Machine] = (), ops: Sequence[Case] = (), *,
     """
     if not machines and not ops and not ask:
         ask = (("trn2", "matmul, 1 token"), ("trn2", "matmul, 2048 tokens"),
-               ("desktop", "elementwise add"), ("h100", "layernorm"))
+               ("h100", "matmul, 128 tokens"), ("desktop", "matmul, 128 tokens"))
     machines = machines or [getattr(machine_module, key)
-                            for key in ("trn2", "trn1", "desktop", "h100")]
+                            for key in ("trn2", "h100", "tpu_v5e", "desktop")]
     ops = ops or cases()
     ask = ask or [(next(m.key for m in machines if _dtypes(m, case)), case.label)
                   for case in ops if any(_dtypes(m, case) for m in machines)]
@@ -167,7 +165,7 @@ def _question(machine: Machine, case: Case) -> str:
     return (f"{case.says}\n\nThe numbers are {dtype}, so the op does W = "
             f"{units.show(count.flops, 'FLOP')} and moves Q = {units.show(count.hbm_bytes, 'B')}. "
             f"The machine is {machine.name}: it computes at most P = "
-            f"{units.show(peak, 'FLOP/s')} and its {machine.slow_link} moves at most BW = "
+            f"{units.show(peak, 'FLOP/s')}, and its {machine.slow_link} bandwidth is BW = "
             f"{link.text}. What limits the op, and how fast can it run at best?")
 
 
