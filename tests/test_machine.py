@@ -289,6 +289,10 @@ def test_reference_row_by_row():
     (machine.desktop.under("no SIMD", "no FMA").peak("fp32"), 1.024e12 / 8 / 2),
     (machine.desktop.under("no ILP").peak("fp32"), 8 * 8 * 2 * 4.0e9 / 4),  # one FMA in 4 cycles
     (machine.desktop.under("strided").bw(), 89.6e9 / 16),
+    (machine.desktop.under("one core").bw(), 16 * 4.0e9),                    # its L3 port
+    (machine.desktop.under("one core", "one channel").bw(), 8 * 5600e6),     # the lower cap
+    (machine.desktop.under("one channel", "one core").bw(), 8 * 5600e6),
+    (machine.desktop.under("one core", "strided").bw(), 16 * 4.0e9 / 16),    # a share of it
     (machine.opteron_x4.ridge("fp64"), 74 / 16.6),
     (machine.xeon_e5345.using(DRAM=0).ridge("fp64"), 6.7),  # as the paper prints it
     (machine.get("trn2.48xlarge").facts["logical_cores_lnc2"].value, 64),

@@ -79,13 +79,15 @@ class Spec:
 class Ceiling:
     """A lower roof: what is left of `roof` (a dtype's peak or a level's bandwidth), and why.
 
-    A derived ceiling is a share of its roof; a published or measured one is a level of its own.
+    cap   False: a share of its roof, which multiplies with other shares (no SIMD, no FMA). True:
+          a level of its own, whatever else is lost: what one channel carries, what was measured
     """
 
     name: str
     spec: Spec
     why: str
     roof: str
+    cap: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,8 +201,7 @@ class Machine:
     def under(self, *names: str) -> "Machine":
         """The same machine below the named ceilings.
 
-        Below several, the shares of derived ceilings multiply (no SIMD and no FMA); of published
-        or measured ones the lowest counts, since those above it were in place when it was found.
+        Below several, shares multiply (no SIMD and no FMA); of caps the lowest counts.
         """
         machine = self
         for name in names:
@@ -210,8 +211,7 @@ class Machine:
             roofs = {**machine.peaks, **machine.bandwidths}
             low = {c.roof: c.spec for c in machine.ceilings if c.name == name}
             share = {roof: spec.value / roofs[roof].value for roof, spec in low.items()}
-            # A computed ceiling is a share of its roof; a published one is a level of its own.
-            left = [c if c.spec.kind in ("published", "measured") else
+            left = [c if c.cap else
                     replace(c, spec=replace(_scaled(c.spec, share.get(c.roof, 1), c.spec.holds),
                                             kind=c.spec.kind))
                     for c in machine.ceilings if c.name != name]
@@ -349,6 +349,7 @@ _DESKTOP = (
     *((f"L{i}", "B/s", "cores", f"l{i}_width", "clock") for i in (3, 2, 1)),
 )
 # Ceilings of the desktop: name, roof, what is left of it, why.
+_DESKTOP_CAPS = (("one core", "DRAM"), ("one channel", "DRAM"))
 _DESKTOP_CEILINGS: tuple[tuple[str, str, tuple[str | float, ...], str], ...] = (
     ("no FMA", "fp32", (0.5,), "adds and multiplies are instructions of their own"),
     ("no SIMD", "fp32", ("/simd_lanes",), "one element an instruction"),
@@ -515,7 +516,7 @@ def _sheet(key: str, table: Mapping[str, Any], scope: str, of: Machine | None = 
         facts = {name: _scaled(s, n, f"{n} devices") for name, s in of.facts.items()
                  if name in ("cores", "logical_cores_lnc2", "hbm_bytes")} | facts
     ceilings = tuple(Ceiling(name, _spec(row, table["source"], table["kind"]), row["holds"],
-                             row["roof"]) for name, row in table.get("ceiling", {}).items())
+                             row["roof"], cap=True) for name, row in table.get("ceiling", {}).items())
     return Machine(key, table.get("name", key), scope, peaks, levels, ceilings, facts)
 
 
@@ -526,7 +527,7 @@ def _desktop(key: str, table: Mapping[str, Any]) -> Machine:
              if name not in rows}
     ceilings = tuple(
         Ceiling(name, replace(_product(rows | roofs, roofs[roof].unit, roof, *share, holds=why),
-                              kind="assumed"), why, roof)
+                              kind="assumed"), why, roof, (name, roof) in _DESKTOP_CAPS)
         for name, roof, share, why in _DESKTOP_CEILINGS)
     return Machine(key, table["name"], "device", {"fp32": roofs.pop("fp32")}, roofs, ceilings, rows)
 

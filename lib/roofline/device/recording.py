@@ -134,7 +134,7 @@ class HostRoofs:
         rw, read = self.roof("in place", threads), self.roof("read", threads)
         top, lower = (rw, read) if rw.value >= read.value else (read, rw)
         peaks, ceilings = {}, [Ceiling(f"{lower.name} bandwidth", self._spec(lower), lower.how,
-                                       "DRAM")]
+                                       "DRAM", cap=True)]
         for dtype in ("fp32", "fp64"):
             matmul = self.roof(f"matmul {dtype}", threads)
             fma = self.roof(f"FMA {dtype}", threads) if self.has(f"FMA {dtype}", threads) else None
@@ -143,7 +143,7 @@ class HostRoofs:
             peaks[dtype] = self._spec(best, stands_in)
             if fma and best is fma:
                 ceilings.append(Ceiling(f"matmul {dtype}", self._spec(matmul),
-                                        "what the BLAS library reaches", dtype))
+                                        "what the BLAS library reaches", dtype, cap=True))
         caches = [r for r in self.roofs if r.threads == threads and r.how.startswith("in cache")]
         return Machine(key="host", name=self.provenance.cpu,
                        scope=f"{threads} thread{'s' if threads > 1 else ''}", peaks=peaks,
