@@ -7,6 +7,7 @@ Ignores   cells' order and sources: those are the author's
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def refresh(path: Path) -> bool:
     """Run one notebook and store what its cells print; whether the file changed."""
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=300, kernel_name="python3", store_widget_state=False,
-                   resources={"metadata": {"path": str(path.parent)}}).execute()
+                   resources={"metadata": {"path": str(path.parent)}}
+                   ).execute(stderr=subprocess.DEVNULL)  # the kernel's own remarks
     return write(normal(notebook, path.stem), path)
 
 
