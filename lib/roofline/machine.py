@@ -516,7 +516,8 @@ def _sheet(key: str, table: Mapping[str, Any], scope: str, of: Machine | None = 
         facts = {name: _scaled(s, n, f"{n} devices") for name, s in of.facts.items()
                  if name in ("cores", "logical_cores_lnc2", "hbm_bytes")} | facts
     ceilings = tuple(Ceiling(name, _spec(row, table["source"], table["kind"]), row["holds"],
-                             row["roof"], cap=True) for name, row in table.get("ceiling", {}).items())
+                             row["roof"], cap=True)
+                     for name, row in table.get("ceiling", {}).items())
     return Machine(key, table.get("name", key), scope, peaks, levels, ceilings, facts)
 
 
