@@ -2,7 +2,8 @@
 
 Conventions. W counts matmuls only, as the field does; an activation or a softmax is added with
 `activation_flops` or `softmax_flops` per element (FLOPS_PER_ELEMENT has the usual ones). k is how
-often the wide intermediates cross in all: 0 in one kernel, the most when every step is its own.
+often the wide intermediates cross in all: 0 in one kernel, the most when every step is its own;
+each step then has its operands cross once, and that is what `algorithmic` counts.
 """
 
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ class SwiGLU(Fusible):
     k   times a [B, F] intermediate crosses: 6 four kernels (a, u and s written and read; x is
         read twice), 4 the product at the end of the up-projection (u stays), 2 gate, up and
         product in one kernel (s crosses, x is read once), 0 one kernel
+    activation_flops   per element of s: FLOPS_PER_ELEMENT["silu"] and 1 for the product
     """
 
     B: int
