@@ -209,7 +209,7 @@ def _no_thebe(app: Sphinx) -> None:
 def _page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     from roofline import plot
 
-    app.add_js_file("a11y.mjs", type="module")
+    app.add_js_file("theme.js", loading_method="defer")
     context["metatags"] = f"{context.get('metatags', '')}\n<style>\n{plot.CSS}</style>"
 
 
