@@ -257,7 +257,7 @@ def made_run() -> HostRun:
              Roof("L1", 1, "B/s", 500e9, 490e9, 510e9, 5, 5, "in cache: x += s, to 48 KiB"))
     kernel = KernelRun("add", 10**6, 12 * 10**6, 16 * 10**6, 4e-4, 3e-4, 5e-4, 0.5, 0.75, 5, 5,
                        "write-allocate")
-    return HostRun(HostRoofs(prov, roofs, (CurvePoint(1, 4, 58e9),)), Kernels((kernel,), ""),
+    return HostRun(HostRoofs(prov, roofs, (CurvePoint(1, 4, 58e9, 0.97),)), Kernels((kernel,), ""),
                    Sweep((SweepPoint(4096, 5e-7, 1e-8), SweepPoint(2**20, 2e-5, 0.0)), ""))
 
 
@@ -401,7 +401,7 @@ def test_run_replays_what_ships(book, monkeypatch, capsys):
     recording.save(made_run(), book / host.RECORDED)
     assert host.run() == made_run()
     assert capsys.readouterr().out == (
-        "recorded on Toy CPU (toy1), 2026-01-02; unset ROOFLINE_RECORDED to measure yours\n")
+        "recorded on Toy CPU (toy1), 2026-01-02; not your machine: run this page in JupyterLab to measure yours\n")
 
 
 def test_run_measures_and_saves_under_work(book, capsys):

@@ -227,17 +227,26 @@ def roofs(threads: Sequence[int] | None = None, budget_s: float = 30, *,
 
 
 def _measure_curve(x: Any, t: int, together: Callable, budget_s: float) -> list[CurvePoint]:
-    parts = _parts(x, t)
+    """The curve by turns with both roofs, so that each point has a share of its own moment's."""
+    parts, loops = _parts(x, t), _compiled()[1]
     elements = sum(p.size for p in parts)
     a, b = np.float32(0.999), np.float32(0.001)
-    loops = _compiled()[1]
+    roof = _bandwidth_tasks(x, t, together) | _compute_tasks(t, together)
     rounds = alternate({str(key): together(lambda p, loop=loop: loop(p, a, b), parts)
-                        for key, loop in loops.items()}, budget_s, want=5)
-    best: dict[int, float] = {}
-    for k, width in loops:
-        seconds = statistics.median(rounds.of(str((k, width))))
-        best[k] = max(best.get(k, 0.0), 2 * k * elements / seconds)
-    return [CurvePoint(t, k, rate) for k, rate in best.items()]
+                        for key, loop in loops.items()}
+                       | {name: roof[name][0] for name in ("in place", "FMA fp32")},
+                       budget_s, want=5)
+    made = []
+    for fmas in sorted({k for k, _ in loops}):
+        flops, shares, rates = 2 * fmas * elements, [], []
+        for i in rounds.kept:
+            seconds = min(rounds.seconds[str((k, w))][i] for k, w in loops if k == fmas)
+            bw, peak = (roof[name][1] / rounds.seconds[name][i]
+                        for name in ("in place", "FMA fp32"))
+            rates.append(flops / seconds)
+            shares.append(rates[-1] / min(peak, CurvePoint.per_byte(fmas) * bw))
+        made.append(CurvePoint(t, fmas, statistics.median(rates), statistics.median(shares)))
+    return made
 
 
 def _noise(seen: Sequence[Rounds], made: Sequence[Roof] = ()) -> str:
@@ -295,10 +304,10 @@ def _caches(x: Any, t: int, together: Callable, budget_s: float, dram: float) ->
     middle = [statistics.median(r) for r in rates.values()]
     beyond = 1.25 * max(dram, *middle[-3:])  # the largest arrays are in DRAM
     levels = [run for run in plateaus(middle) if middle[run[len(run) // 2]] > beyond]
-    return [Roof(f"L{i}", t, "B/s", statistics.median(middle[j] for j in run),
-                 min(middle[j] for j in run), max(middle[j] for j in run), len(rounds.foreign),
-                 len(rounds.kept), f"in cache: x += s, arrays to {mebi(sizes[run[-1]])}")
-            for i, run in enumerate(levels, start=1)]
+    return [Roof(f"cache to {mebi(sizes[run[-1]])}", t, "B/s",
+                 statistics.median(middle[j] for j in run), min(middle[j] for j in run),
+                 max(middle[j] for j in run), len(rounds.foreign), len(rounds.kept), f"in cache: x += s, arrays to {mebi(sizes[run[-1]])}")
+            for run in levels]
 
 
 def sweep(budget_s: float = 8, *, most: int | None = None) -> Sweep:
@@ -440,7 +449,8 @@ def run() -> HostRun:
     book = root()
     if os.environ.get("ROOFLINE_RECORDED") == "1":
         got = load((book or Path()) / RECORDED)
-        print(f"recorded on {got.roofs.provenance.label}; unset ROOFLINE_RECORDED to measure yours")
+        print(f"recorded on {got.roofs.provenance.label}; not your machine: "
+              "run this page in JupyterLab to measure yours")
         return got
     got = measure()
     name = f"host-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.json"

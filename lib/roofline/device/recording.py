@@ -84,16 +84,29 @@ class Roof:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Rate of `fmas` multiply-adds on every element of a large array, in place."""
+    """`fmas` multiply-adds on every element of a large array, in place.
+
+    rate    FLOP/s
+    share   of the roof at its intensity, the roof taken in the same round
+    """
 
     threads: int
     fmas: int
-    rate: float  # FLOP/s
+    rate: float
+    share: float
+
+    @staticmethod
+    def per_byte(fmas: int) -> float:
+        """2 FLOPs an FMA; an fp32 element is read and written, 8 bytes."""
+        return 2 * fmas / 8
 
     @property
     def intensity(self) -> float:
-        """2 FLOPs an FMA; an fp32 element is read and written, 8 bytes."""
-        return 2 * self.fmas / 8
+        return self.per_byte(self.fmas)
+
+    def under(self, machine: Machine) -> float:
+        """FLOP/s of this share of the machine's roof: the point to draw."""
+        return self.share * machine.attainable(self.intensity, "fp32")
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,7 @@ class HostRoofs:
     """Both roofs of one CPU, for one thread and for all of them.
 
     roofs   "in place" and "read" (DRAM, B/s), "matmul fp32", "matmul fp64" (FLOP/s); with
-            numba also "FMA fp32", "FMA fp64" and the caches "L1", "L2", ... (B/s, in place)
+            numba also "FMA fp32", "FMA fp64" and the plateaus "cache to 48 KiB", ... (B/s)
     curve   with numba: the roofline as measured, k FMAs an element
     """
 
@@ -171,7 +184,7 @@ class KernelRun:
     moved_bytes            Q of this code, modelled: with write-allocate and temporaries
     seconds, low, high     median, least, most over the kept rounds, s
     share                  of the roof at W / counted_bytes, the roof taken in the same round
-    explained              of the time: what the moved bytes and the FLOPs account for
+    explained              max(W / P, bytes read / BW_read, bytes moved / BW) over the time
     """
 
     name: str
