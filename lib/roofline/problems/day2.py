@@ -14,7 +14,19 @@ from typing import Any
 
 from .. import machine
 from ..check import AnyPart, Choice, Part, collect, problem
-from ..ops import BYTES, MODELS, Linear
+from ..ops import (
+    BYTES,
+    MODELS,
+    SCALE_DTYPE,
+    AllReduce,
+    DecodeAttention,
+    LatentDecodeAttention,
+    Linear,
+    MoE,
+    Op,
+    SwiGLU,
+)
+from ..ops import crossover as first_above
 from ..units import show
 from . import day1
 
@@ -75,8 +87,7 @@ def told(body: Body) -> Callable[..., Iterator[AnyPart]]:
 def _apart(part: Part, rivals: Mapping[str, AnyPart]) -> Part:
     values = {label: other.value for label, other in rivals.items() if isinstance(other, Part)
               and not any(low <= other.value <= high for low, high in part.right)}
-    part = replace(part, rivals=values, slips={
-        label: value for label, value in part.slips.items() if math.isfinite(value)})
+    part = replace(part, rivals=values)
     clashes = part.clashes()
     if len(part.slips) - len(clashes) < 3:
         return part  # to be drawn again
@@ -93,8 +104,8 @@ def _sided(part: Choice, rivals: Mapping[str, AnyPart]) -> Choice:
     return replace(part, slips=said)
 
 
-def _weights(op: Linear) -> int:
-    return sum(t.read_bytes for t in op.tensors if t.name == "W")
+def _weights(op: Op) -> int:
+    return sum(t.read_bytes for t in op.tensors if t.name.startswith("W"))
 
 
 def _output(op: Linear) -> int:
@@ -155,6 +166,7 @@ def _t_byte(Q: float, P: float, BW: float) -> Part:
     return Part("T_byte", Q / BW, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
                 {"bytes go with BW, not with P": Q / P,
                  "Q counts bytes, not elements": Q / BW / P_BF16,
+                 "a GB is 10^9 bytes; a GiB is more": Q / BW / (2**30 / 1e9),
                  f"the device's bandwidth is shared by {CORES} cores": Q / BW / CORES,
                  "Q is in bytes and BW in bytes a second: no factor 8": 8 * Q / BW})
 
@@ -186,19 +198,21 @@ def _crossing(op: Linear, ridge: float, why: str, name: str = "B") -> AnyPart:
                                       "some": "a batch that is large enough reaches it"},
                       f"However large B is, I stays below 2 D F / (p (D + F)), which is "
                       f"{per_byte(2 * most / P_BF16)}; the ridge is {per_byte(ridge)}.",
-                      {"some": "x and y grow with B as W does. What does I tend to?"})
+                      {"some": "x and y grow with B as the work does: see what I tends to."})
     legal = {float(f"{ridge:.{digits}g}") for digits in (3, 4)}
     if ridge == RIDGE:  # rounded; also from P and BW, P in full or to three digits
         legal |= {CORE.ridge("bf16"), float(f"{CORE.peak('bf16'):.3g}") / CORE.bw()}
     also = [op.crossover(other) for other in legal - {ridge}]
-    near, p = ridge * P_BF16 / 2, P_BF16
+    slips = {
+        "x and y cross too; I is near B only while B is small": ridge * P_BF16 / 2,
+        "a multiply and an add are two FLOPs": op.crossover(2 * ridge),
+        "divide by bytes, not by elements": op.crossover(ridge / P_BF16),
+        "bf16's ridge, not fp32's": op.crossover(FP32_SHARE * ridge),
+        "that is D - 2 ridge, without the numerator": op.D - 2 * ridge}
+    if ridge < op.D:
+        slips["x is read and y is written, both for every token"] = ridge * op.D / (op.D - ridge)
     return Part(name, exact, "", why,
-                {"x and y cross too; I is near B only while B is small": near,
-                 "a multiply and an add are two FLOPs": op.crossover(2 * ridge),
-                 "divide by bytes, not by elements": op.crossover(ridge / p),
-                 "x is read and y is written, both for every token":
-                 ridge * op.D * op.F / (op.D * op.F - ridge * op.F),
-                 "that is D - 2 ridge, without the numerator": op.D - 2 * ridge},
+                {label: value for label, value in slips.items() if math.isfinite(value)},
                 also=(*filter(math.isfinite, also), math.ceil(exact)))
 
 
@@ -417,6 +431,789 @@ def fade_up_projection(P: float, BW: float, B: int, D: int, F: int) -> Iterator[
     yield _intensity(op)
     yield _side(W, Q, P, BW)
     yield _crossing(op, P / BW, _algebra(op, P / BW), "B_ridge")
+
+
+LOW, HIGH = (pick(CORE.bandwidths["HBM"].rivals, key=lambda spec: spec.value)
+             for pick in (min, max))
+
+
+@problem(
+    "day2.rival_moves",
+    ask="Sources disagree on the HBM bandwidth of one physical Trn2 core. P = {P} in bf16; this "
+        "page takes {BW_page}, the profiler divides by {BW_low}, a figure of the docs shows "
+        "{BW_high}. Find the ridge by the profiler's number and by the figure's, the batch at "
+        "which a linear layer with D = F = {D} crosses each, and how far apart these two batches "
+        "are as a share of the batch by the page's own number. Which way does more bandwidth "
+        "move the crossover?",
+    fixed=dict(P=ROOFS["P"], BW_page=ROOFS["BW"], BW_low=LOW.value, BW_high=HIGH.value, D=4096),
+    units=dict(P="FLOP/s", BW_page="B/s", BW_low="B/s", BW_high="B/s"),
+    draw=lambda r: dict(D=r.choice((2048, 3072, 5120, 6144, 8192, 12288))))
+@told
+def rival_moves(P: float, BW_page: float, BW_low: float, BW_high: float, D: int,
+                ) -> Iterator[AnyPart]:
+    op, ridges = Linear(1, D, D), {"low": P / BW_low, "high": P / BW_high, "page": P / BW_page}
+    at = {name: op.crossover(ridge) for name, ridge in ridges.items()}
+    if BW_low >= BW_high:
+        raise ValueError("BW_low has to be below BW_high")
+    if math.inf in at.values():
+        raise ValueError(f"a layer with D = F = {D:,} does not reach every one of these ridges")
+    for name, other in (("low", "high"), ("high", "low")):
+        yield Part(f"ridge_{name}", ridges[name], "FLOP/B",
+                   f"P / BW = {rate(P)} / {band(BW_low if name == 'low' else BW_high)}",
+                   {"P goes on top, BW below": 1 / ridges[name],
+                    "that is the page's own ridge": ridges["page"],
+                    "that is the ridge by the other number": ridges[other],
+                    "the prefixes differ: 1 T is 1000 G": ridges[name] / 1000})
+    for name, other in (("low", "high"), ("high", "low")):
+        r = f"{ridges[name]:.7g}"
+        yield Part(f"B_{name}", at[name], "", f"ridge D / (D - 2 ridge) = {r} × {D:,} / ({D:,} - "
+                   f"2 × {r})",
+                   {"that is the crossover by the page's own number": at["page"],
+                    "that is the crossover by the other number": at[other],
+                    "x and y cross too; I is near B only while B is small": ridges[name],
+                    **({"x is read and y is written, both for every token":
+                        ridges[name] * D / (D - ridges[name])}),
+                    "that is D - 2 ridge, without the numerator": D - 2 * ridges[name]},
+                   also=(math.ceil(at[name]),))
+    apart = (at["low"] - at["high"]) / at["page"]
+    yield Part("apart", apart, "", f"(B_low - B_high) / B_page = ({at['low']:.5g} - "
+               f"{at['high']:.5g}) / {at['page']:.5g}",
+               {"batches, not ridges": (ridges["low"] - ridges["high"]) / ridges["page"],
+                "from one end to the other, not from the page's own":
+                (at["page"] - at["high"]) / at["page"],
+                "the difference, not the ratio": at["low"] / at["high"],
+                "a share of the page's batch, not of the figure's": at["low"] / at["high"] - 1,
+                "1 is 100 %": 100 * apart})
+    yield Choice("more_BW", "smaller",
+                 {"smaller": "to a smaller batch", "larger": "to a larger batch",
+                  "stays": "nowhere: the layer is the same"},
+                 "More bytes a second: the ridge is lower, and fewer tokens are enough.",
+                 {"larger": "More BW lowers P / BW, so less I is needed to reach it.",
+                  "stays": "The layer's I stays, but the ridge it has to reach moves."})
+
+
+# --- what changes it ----------------------------------------------------------------------------
+
+@problem(
+    "day2.batching",
+    ask=TRN2 + "{B} decode requests, one token each, go through a linear layer together: " + LAYER
+        + "Find I, the side of the ridge, T_best for all of them and the time for each token. "
+        "How many times more tokens a second is that than one request at a time?",
+    fixed=dict(ROOFS, B=16, **SQUARE), units=ROOF_UNITS,
+    draw=lambda r: dict(B=r.choice((4, 8, 24, 32, 48, 64)), D=r.choice((3072, 5120, 8192)),
+                        F=r.choice((4096, 6144, 8192))))
+@told
+def batching(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
+    op, one = Linear(B, D, F), Linear(1, D, F)
+    W, Q = op.flops, op.algorithmic.hbm_bytes
+    alone, best = (max(o.flops / P, o.algorithmic.hbm_bytes / BW) for o in (one, op))
+    yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+               {"each weight serves every token of the batch": one.algorithmic.intensity,
+                "a multiply and an add are two FLOPs": W / 2 / Q,
+                "divide by bytes, not by elements": P_BF16 * W / Q,
+                "FLOPs go on top, bytes below": Q / W})
+    yield _side(W, Q, P, BW)
+    yield Part("T_best", best, "s", f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})",
+               {"the weights cross once for the batch": B * alone,
+                "the batch takes what its bytes take; nothing is divided yet": alone / B,
+                "the longer of the two times sets the pace": min(W / P, Q / BW),
+                "Q counts bytes, not elements": best / P_BF16})
+    yield Part("each", best / B, "s", f"T_best / B = {time(best)} / {B}",
+               {"all tokens share that time": best, "that is one token alone": alone,
+                "divide by B once": best / B**2,
+                "the longer of the two times sets the pace": min(W / P, Q / BW) / B,
+                "Q counts bytes, not elements": best / B / P_BF16})
+    yield Part("gain", B * alone / best, "", f"B × T_one / T_best = {B} × {time(alone)} / "
+               f"{time(best)}",
+               {"each takes as long, but there are B of them": 1,
+                "it is B tokens in that time": alone / best / B,
+                "a pair of FLOPs is one multiply-add for each token": 2 * B,
+                "the batch moves the weights once": B**2})
+
+
+@problem(
+    "day2.int8",
+    ask=TRN2 + "A linear layer decodes B = {B} token, D = {D}, F = {F}; x, y and the arithmetic "
+        "stay bf16, the weights are stored as int8. Find Q, I, the side of the ridge and T_best, "
+        "and how many times faster that is than with bf16 weights. Now every output channel (a "
+        f"column of the weights) gets one {SCALE_DTYPE} scale: how many bytes more cross, and "
+        "what share of the bytes that int8 saved is that?",
+    fixed=dict(ROOFS, B=1, **SQUARE), units=ROOF_UNITS,
+    draw=lambda r: dict(D=r.choice((2048, 3072, 5120, 8192)), F=r.choice((6144, 8192, 12288))))
+@told
+def int8(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
+    wide, op = Linear(B, D, F), Linear(B, D, F, w_dtype="int8")
+    W, Q, Q_wide = op.flops, op.algorithmic.hbm_bytes, wide.algorithmic.hbm_bytes
+    scales = Linear(B, D, F, w_dtype="int8", scales="channel").algorithmic.hbm_bytes - Q
+    best, before = (max(W / P, q / BW) for q in (Q, Q_wide))
+    yield Part("Q", Q, "B", f"p (B D + B F) + 1 B × D F = {P_BF16} B × ({B:,} × {D:,} + {B:,} × "
+               f"{F:,}) + 1 B × {D:,} × {F:,}",
+               {"an int8 weight has 1 byte": Q_wide, "the weights cross too": Q - _weights(op),
+                "an int8 weight has 8 bits, which is one byte": Q + 7 * _weights(op),
+                "an int8 weight has 1 byte, not half of one": Q - _weights(op) / 2,
+                "x and y stay bf16": Q_wide / 2})
+    yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+               {"an int8 weight has 1 byte": W / Q_wide, "W stays as it is": 2 * W / Q,
+                "FLOPs go on top, bytes below": Q / W,
+                "the weights cross too": W / (Q - _weights(op))})
+    yield _side(W, Q, P, BW)
+    yield Part("T_best", best, "s", f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})",
+               {"an int8 weight has 1 byte": before,
+                "the longer of the two times sets the pace": min(W / P, Q / BW),
+                "half the bytes, once": best / 2,
+                f"BW is one core's, not that of {CORES} cores": best / CORES})
+    yield Part("faster", before / best, "", f"T_bf16 / T_int8 = {time(before)} / {time(best)}",
+               {"the old time goes on top": best / before, "the bytes set the time, and they fell":
+                1, "the bytes fell to a half; FLOPs and I do not add to that": 4})
+    p = BYTES[SCALE_DTYPE]
+    yield Part("scales", scales, "B", f"{p} B × F = {p} B × {F:,}",
+               {"one a column, not one a weight": p * D * F, "count bytes, not elements": F,
+                f"one {SCALE_DTYPE} number has {p} bytes": 2 * F, "one a column, not one in all": p,
+                "one a column, not one a row": p * D})
+    saved = Q_wide - Q
+    yield Part("lost", scales / saved, "", f"scales / (D F) = {byte(scales)} / {byte(saved)}\n"
+               "Each weight saved 2 B - 1 B.",
+               {"the scales go on top": saved / scales, "a share of what was saved, not of 1 scale":
+                F / saved, "one a column, not one a weight": p, "1 is 100 %": 100 * scales / saved,
+                "2 bytes became 1: each weight saved 1": scales / saved / 2})
+
+
+# --- decode attention ---------------------------------------------------------------------------
+
+MHA = dict(L=4096, heads=CARD.heads, d=CARD.d)
+SCORES = "Scores stay on chip, softmax is left out of W. "
+
+
+def _attention(op: DecodeAttention) -> Iterator[Part]:
+    """W and Q of decode attention."""
+    W, Q = op.flops, op.algorithmic.hbm_bytes
+    B, L, d, H, G, p = op.B, op.L, op.d, op.heads, op.kv_heads or op.heads, BYTES[op.dtype]
+    yield Part("W", W, "FLOP", f"4 B H L d = 4 × {B} × {H} × {L:,} × {d}\nFor each head: q times "
+               "L keys, and L weights times the values, 2 L d FLOPs each.",
+               {"q meets K, and the weights meet V: two products": W / 2,
+                "two products, and a multiply-add is two FLOPs": W / 4,
+                "every head has its own scores": W / H,
+                "there is one new token, not L of them": W * L,
+                "each sequence of the batch has its own": W / B})
+    yield Part("Q", Q, "B",
+               f"p (2 B {'H' if G == H else 'G'} L d + 2 B H d) = {p} B × (2 × {B} × {G} × {L:,} × "
+               f"{d} + 2 × {B} × {H} × {d})",
+               {"K and V, and a bf16 number has 2 bytes": Q / 2,
+                "elements of two caches, each of 2 bytes": Q / 4,
+                "each sequence has a cache of its own": Q / B,
+                "every kv head has a cache of its own": Q / G,
+                f"one {op.dtype} number has {p} bytes": 2 * Q,
+                **({} if G == H else {"the cache has kv_heads heads, not heads": Q * H / G})})
+
+
+@problem(
+    "day2.kv_cache",
+    ask=TRN2 + "Decode attention: one new token in each of B = {B} sequences meets that sequence's "
+        "KV cache of L = {L} tokens; {heads} heads of d = {d}, each with its own K and V (MHA), "
+        "bf16. " + SCORES + "Find W, Q, I, the side of the ridge and T_best. Which tensor "
+        "dominates Q? What would twice the batch do to I?",
+    fixed=dict(ROOFS, B=8, **MHA), units=ROOF_UNITS,
+    draw=lambda r: dict(B=r.choice((4, 6, 12, 16)), L=r.choice((2048, 8192, 16384)),
+                        heads=r.choice((16, 24, 40, 64)), d=r.choice((64, 128))))
+@told
+def kv_cache(P: float, BW: float, B: int, L: int, heads: int, d: int) -> Iterator[AnyPart]:
+    op = DecodeAttention(B, L, d, heads)
+    W, Q = op.flops, op.algorithmic.hbm_bytes
+    yield from _attention(op)
+    yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+               {"no two sequences share a cache": B * W / Q,
+                "q meets K, and the weights meet V: two products": W / 2 / Q,
+                "divide by bytes, not by elements": P_BF16 * W / Q,
+                "two products, and a multiply-add is two FLOPs": W / 4 / Q,
+                "P / BW is the machine's number; I is the op's": P / BW})
+    yield _side(W, Q, P, BW)
+    yield _best(W, Q, P, BW)
+    yield _dominates(op)
+    yield Choice("batch", "stays",
+                 {"doubles": "it doubles, as for a linear layer",
+                  "stays": "it stays: the caches double as well",
+                  "halves": "it halves: there is twice as much to read"},
+                 "Each sequence brings its own cache, read once and used once.",
+                 {"doubles": "A linear layer's tokens share its weights; two sequences share "
+                             "no cache.",
+                  "halves": "The FLOPs double too."})
+
+
+def _dominates(op: DecodeAttention) -> Choice:
+    cache = sum(t.read_bytes for t in op.tensors if "cache" in t.name)
+    rows = op.algorithmic.hbm_bytes - cache
+    right = "cache" if cache >= rows else "rows"
+    reasons = {"rows": "They have one row for each head and sequence, the caches L.",
+               "cache": "With so few tokens in it, it is smaller than the rows. Compare the two.",
+               "scores": "They stay on chip here, and have no bytes in Q.",
+               "weights": "Those belong to the projections, which are linear layers of their own."}
+    del reasons[right]
+    return Choice("dominates", right,
+                  {"rows": "q and the output o", "scores": "the scores, one for each cached token",
+                   "cache": "the K and V caches", "weights": "the weights of the layer"},
+                  f"The caches have {byte(cache)}, q and o {byte(rows)}.", reasons)
+
+
+@problem(
+    "day2.gqa",
+    ask=TRN2 + "Decode attention again, B = {B} sequences, L = {L} cached tokens, d = {d}, bf16, "
+        "but {heads} query heads share {kv_heads} kv heads. " + SCORES + "How many query heads "
+        "use each cached number (g)? Find Q, I, the side of the ridge and T_best. How many times "
+        "faster is it than with a kv head for each query head?",
+    fixed=dict(ROOFS, B=8, **MHA, kv_heads=CARD.kv_heads), units=ROOF_UNITS,
+    draw=lambda r: dict(B=r.choice((2, 6, 16)), L=r.choice((8192, 16384, 32768)),
+                        **r.choice([dict(heads=h, kv_heads=g, d=128) for h, g in (
+                            (28, 4), (48, 8), (64, 8), (40, 8), (24, 8))])))
+@told
+def gqa(P: float, BW: float, B: int, L: int, heads: int, d: int, kv_heads: int,
+        ) -> Iterator[AnyPart]:
+    op, mha = DecodeAttention(B, L, d, heads, kv_heads), DecodeAttention(B, L, d, heads)
+    W, Q, g = op.flops, op.algorithmic.hbm_bytes, heads // kv_heads
+    best, before = (max(o.flops / P, o.algorithmic.hbm_bytes / BW) for o in (op, mha))
+    yield Part("g", g, "", f"heads / kv_heads = {heads} / {kv_heads}",
+               {"query heads go on top": kv_heads / heads, "that is all of them": heads,
+                "that is the number of kv heads": kv_heads})
+    *_, traffic = _attention(op)
+    yield traffic
+    yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+               {"each cached number serves g query heads": mha.algorithmic.intensity,
+                "each kv head serves g query heads, not all": W / Q * kv_heads,
+                "FLOPs go on top, bytes below": Q / W,
+                "q meets K, and the weights meet V: two products": W / 2 / Q,
+                "divide by bytes, not by elements": P_BF16 * W / Q})
+    yield _side(W, Q, P, BW)
+    yield _best(W, Q, P, BW)
+    yield Part("faster", before / best, "", f"T_MHA / T_GQA = {time(before)} / {time(best)}",
+               {"the old time goes on top": best / before,
+                "W is the same, but the bytes set the time": 1,
+                "the cache shrinks by g, not to one head": heads,
+                "the bytes fall by g, and nothing else does": g * g})
+
+
+LATENT = MODELS["deepseek-v3"]
+
+
+@problem(
+    "day2.mla",
+    ask=TRN2 + "A latent cache (MLA) keeps, for each token of a layer, one row of {latent} + "
+        "{rope} numbers for all {heads} heads, instead of K and V of d = {d} for each, all bf16. "
+        "How many bytes is one token's K and V in MHA (mha), how many is its row (mla), and how "
+        "many times smaller is that? In decode every head's query of {latent} + {rope} numbers "
+        "meets each of the L = {L} rows, and the scores weight the rows' first {latent} numbers; "
+        "B = {B}. " + SCORES + "Q has q, the rows, and o with {latent} numbers a head. Find W, I "
+        "and the side of the ridge.",
+    fixed=dict(ROOFS, B=1, L=8192, heads=LATENT.heads, d=LATENT.d, latent=LATENT.latent,
+               rope=LATENT.rope),
+    units=ROOF_UNITS,
+    draw=lambda r: dict(L=r.choice((4096, 16384, 32768, 65536)), heads=r.choice((16, 32, 64))))
+@told
+def mla(P: float, BW: float, B: int, L: int, heads: int, d: int, latent: int, rope: int,
+        ) -> Iterator[AnyPart]:
+    op = LatentDecodeAttention(B, L, heads, latent, rope)
+    W, Q, p = op.flops, op.algorithmic.hbm_bytes, P_BF16
+    mha, row = p * 2 * heads * d, p * (latent + rope)
+    yield Part("mha", mha, "B", f"p × 2 × heads × d = {p} B × 2 × {heads} × {d}",
+               {"K and V, and a bf16 number has 2 bytes": mha / 2,
+                "every head has its own K and V": mha / heads,
+                "count bytes, and both K and V": mha / 4})
+    yield Part("mla", row, "B", f"p × (latent + rope) = {p} B × ({latent} + {rope})",
+               {"count bytes, not elements": row / p, "one row serves all heads": row * heads,
+                "the row is key and value at once": 2 * row,
+                f"the {rope} numbers of the position are cached too": p * latent})
+    yield Part("smaller", mha / row, "", f"mha / mla = {mha:,} B / {row:,} B",
+               {"the larger one goes on top": row / mha, "count both in bytes": mha / row * p,
+                "K and V both have heads × d numbers": mha / row / 2,
+                "one row serves all heads": mha / row / heads})
+    yield Part("W", W, "FLOP", f"2 B heads L (latent + rope + latent) = 2 × {B} × {heads} × {L:,} "
+               f"× ({latent} + {rope} + {latent})",
+               {"a multiply and an add are two FLOPs": W / 2,
+                "scores and weighted sum: two products": 2 * B * heads * L * (latent + rope),
+                "every head works on the row": W / heads,
+                "the sum runs over the latent, not over d": 4 * B * heads * L * d})
+    yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+               {"each row serves every head": W / Q / heads,
+                "a multiply and an add are two FLOPs": W / 2 / Q,
+                "divide by bytes, not by elements": p * W / Q,
+                "the rows replace K and V of all heads": W / (B * L * mha),
+                "FLOPs go on top, bytes below": Q / W})
+    yield _side(W, Q, P, BW)
+
+
+@problem(
+    "day2.long_context",
+    ask="One layer of a decoder, bf16: D = {D}; {heads} query and {kv_heads} kv heads of d = {d}, "
+        "so projections q and o of D × heads d, k and v of D × kv_heads d; an MLP of three D × F "
+        "matrices, F = {F}. How many bytes are its weights? How many does one cached token add "
+        "to the layer's KV cache? In decode the weights cross once a step, and each sequence's "
+        "cache too: from which context L on does the cache outweigh the weights for one sequence "
+        "(L_one), and with B = {B} sequences in the batch (L_batch)? Which of the two reads does "
+        "batching share?",
+    fixed=dict(D=CARD.D, heads=CARD.heads, kv_heads=CARD.kv_heads, d=CARD.d, F=CARD.F, B=32),
+    draw=lambda r: dict(B=r.choice((8, 16, 48, 64, 128)), **r.choice([
+        dict(D=m.D, heads=m.heads, kv_heads=m.kv_heads, d=m.d, F=m.F) for m in MODELS.values()
+        if m.mlp == "swiglu" and not m.experts])))
+@told
+def long_context(D: int, heads: int, kv_heads: int, d: int, F: int, B: int) -> Iterator[AnyPart]:
+    mlp, p = _weights(SwiGLU(1, D, F)), P_BF16
+    parts = [Linear(1, D, heads * d), Linear(1, D, kv_heads * d)]
+    weights = mlp + 2 * sum(map(_weights, parts))
+    one, two = (DecodeAttention(1, L, d, heads, kv_heads).algorithmic.hbm_bytes for L in (1, 2))
+    token = two - one
+    yield Part("weights", weights, "B",
+               f"p × (2 D heads d + 2 D kv_heads d + 3 D F) = {p} B × (2 × {D:,} × {heads * d:,} + "
+               f"2 × {D:,} × {kv_heads * d:,} + 3 × {D:,} × {F:,})",
+               {"the attention projections are weights too": mlp,
+                "count bytes, not elements": weights / p,
+                "the MLP has three matrices": weights - mlp / 3,
+                "the MLP has weights too": weights - mlp,
+                "k and v have kv_heads heads, not heads":
+                mlp + 4 * _weights(parts[0])})
+    yield Part("token", token, "B", f"p × 2 × kv_heads × d = {p} B × 2 × {kv_heads} × {d}",
+               {"K and V, and a bf16 number has 2 bytes": token / 2,
+                "count bytes, and both K and V": token / 4,
+                "every kv head has its own": token / kv_heads,
+                "the cache has kv_heads heads, not heads": token * heads / kv_heads,
+                "a token's K and V, not its row of x": p * D})
+    for name, n, other in (("L_one", 1, B), ("L_batch", B, 1)):
+        L = weights / (n * token)
+        yield Part(name, L, "", f"weights / (B × token) = {byte(weights)} / ({n} × {byte(token)})",
+                   {"that many sequences have that many caches" if n > 1
+                    else "this is one sequence": weights / (other * token),
+                    "the cache has K and V": 2 * L,
+                    "the cache has kv_heads heads, not heads": L * kv_heads / heads,
+                    "the attention projections are weights too": mlp / (n * token),
+                    "the weights have 2 bytes a number as well": L / p})
+    yield Choice("shares", "weights",
+                 {"weights": "that of the weights only", "cache": "that of the caches only",
+                  "both": "both", "none": "neither"},
+                 "All tokens of a step use the same weights; each has a cache of its own.",
+                 {"cache": "One sequence's K and V are of no use to another.",
+                  "both": "One sequence's K and V are of no use to another.",
+                  "none": "All tokens of a step go through the same weights."})
+
+
+# --- more roofs, other machines -----------------------------------------------------------------
+
+CHIPS = {"P": DEVICE.peak("bf16"), "BW": DEVICE.bw(), "BW_link": DEVICE.bw("link")}
+CHIP_UNITS = dict(ROOF_UNITS, BW_link="B/s")
+TRN2_DEVICE = (f"Take a whole Trn2 device ({CORES} cores), P = {{P}} in bf16, BW = {{BW}} of HBM "
+               "and BW_link = {BW_link} to other devices, all its links together. ")
+
+
+def _three(times: Mapping[str, float]) -> Iterator[AnyPart]:
+    """Which of three roofs binds, and T_best."""
+    binds = max(times, key=lambda name: times[name])
+    yield Choice("binds", binds, {"compute": "the flat roof, P", "HBM": "HBM's slanted roof",
+                                  "link": "the link's slanted roof"},
+                 ", ".join(f"{name} {time(t)}" for name, t in times.items())
+                 + ": the longest time binds.",
+                 {name: "Another roof takes longer. Compare the three times." for name in times
+                  if name != binds})
+    yield Part("T_best", times[binds], "s",
+               f"max(T_flop, T_HBM, T_link) = max({', '.join(map(time, times.values()))})",
+               {"with full overlap the times do not add up": sum(times.values()),
+                "the longest time sets the pace": min(times.values()),
+                "compute, HBM and link: three roofs, the longest": sorted(times.values())[1],
+                "the roofs do not take turns": sum(times.values()) - min(times.values())})
+
+
+@problem(
+    "day2.link",
+    ask=TRN2_DEVICE + "A step of a kernel does W = {W}, moves Q = {Q} over HBM and sends Q_link = "
+        "{Q_link} to another device. Find the time at each of the three roofs, the one that "
+        "binds, T_best and the entitled rate W / T_best.",
+    fixed=dict(CHIPS, W=400e9, Q=1.5e9, Q_link=1e9),
+    units=dict(CHIP_UNITS, W="FLOP", Q="B", Q_link="B"),
+    draw=lambda r: dict(W=r.choice((150e9, 300e9, 700e9)), Q=r.choice((0.8e9, 2e9, 5e9)),
+                        Q_link=r.choice((0.3e9, 0.6e9, 1.4e9))))
+@told
+def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
+         ) -> Iterator[AnyPart]:
+    times = {"compute": W / P, "HBM": Q / BW, "link": Q_link / BW_link}
+    yield Part("T_flop", times["compute"], "s", f"W / P = {flop(W)} / {rate(P)}",
+               {"FLOPs go with P": W / BW, "P is the device's already": W / P / CORES,
+                "P is the device's, not one core's": W / P * CORES})
+    yield Part("T_HBM", times["HBM"], "s", f"Q / BW = {byte(Q)} / {band(BW)}",
+               {"HBM's bytes go with HBM's bandwidth": Q / BW_link,
+                "each roof has its own bytes; they do not add up": (Q + Q_link) / BW,
+                "only HBM's bytes go with HBM's bandwidth": Q_link / BW,
+                "BW is the device's, not one core's": Q / BW * CORES})
+    yield Part("T_link", times["link"], "s",
+               f"Q_link / BW_link = {byte(Q_link)} / {band(BW_link)}",
+               {"the link's bytes go with the link's bandwidth": Q_link / BW,
+                "only the link's bytes go with its bandwidth": Q / BW_link,
+                "each roof has its own bytes; they do not add up": (Q + Q_link) / BW_link})
+    yield from _three(times)
+    best = max(times.values())
+    yield Part("rate", W / best, "FLOP/s", f"W / T_best = {flop(W)} / {time(best)}",
+               {"the entitlement is the least over all roofs": W / min(times.values()),
+                "T_best is the longest time, not the sum": W / sum(times.values()),
+                "three roofs, the lowest": W / sorted(times.values())[1],
+                "W over the time, not bytes over the time": Q_link / best})
+
+
+@problem(
+    "day2.do.two_chips",
+    ask="Two Trn2 devices, each with P = {P} in bf16, BW = {BW} of HBM and BW_link = {BW_link} to "
+        "the other in each direction, share y = x W, x {B} × {D}, W {D} × {F}, bf16. D is split: "
+        "each device takes half of the columns of x and half of the rows of W, and so has a "
+        "partial sum of every number of y. They exchange these (bf16), so that each ends with "
+        "all of y. For one device, find W, Q (its halves read, a y written), the bytes Q_link it "
+        "sends, the three times, the roof that binds and T_best. The transfer outlasts the FLOPs "
+        "while D is below which D_flop? It outlasts the bytes of HBM while D is below which "
+        "D_HBM? And when does it set the time?",
+    fixed=dict(CHIPS, B=2048, D=CARD.F, F=CARD.D), units=CHIP_UNITS,
+    draw=lambda r: dict(B=r.choice((64, 256, 1024, 4096)), D=r.choice((512, 2048, 6144, 16384)),
+                        F=r.choice((4096, 6144, 12288))))
+@told
+def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
+    if D % 2:
+        raise ValueError("D has to be even, so that each device gets a half")
+    op, p = Linear(B, D // 2, F), P_BF16
+    W, Q, sent = op.flops, op.algorithmic.hbm_bytes, AllReduce(B * F, chips=2).link_bytes
+    times = {"compute": W / P, "HBM": Q / BW, "link": sent / BW_link}
+    yield Part("W", W, "FLOP", f"2 B (D / 2) F = 2 × {B:,} × {D // 2:,} × {F:,}",
+               {"each device has half of D": 2 * W, "a multiply and an add are two FLOPs": W / 2,
+                "D is halved, B and F are not": W / 2 / 2})
+    yield Part("Q", Q, "B", f"p (B D / 2 + D F / 2 + B F) = {p} B × ({B:,} × {D // 2:,} + "
+               f"{D // 2:,} × {F:,} + {B:,} × {F:,})",
+               {"each device has half of x and W": Linear(B, D, F).algorithmic.hbm_bytes,
+                "count bytes, not elements": Q / p, "a y is written, too": Q - p * B * F,
+                "its partial y has B × F numbers, not half": Q - p * B * F // 2,
+                "half of W is read too": Q - _weights(op)})
+    yield Part("Q_link", sent, "B", f"p B F = {p} B × {B:,} × {F:,}\nHalf of its partial sums go "
+               "to the other, which adds them; half of the finished numbers go as well.",
+               {"2 bytes a number, and finished numbers go back as well": sent / 2,
+                "that is what both send; each direction has its own bandwidth": 2 * sent,
+                "y is exchanged, not x": p * B * D // 2,
+                "y is exchanged, not W": p * D * F // 2})
+    for name, roof, why in (("T_flop", "compute", f"W / P = {flop(W)} / {rate(P)}"),
+                            ("T_HBM", "HBM", f"Q / BW = {byte(Q)} / {band(BW)}"),
+                            ("T_link", "link", f"Q_link / BW_link = {byte(sent)} / "
+                                               f"{band(BW_link)}")):
+        wrong = {"compute": {"FLOPs go with P": W / BW, "each device has half of D": 2 * W / P,
+                             "P is the device's, not one core's": CORES * W / P},
+                 "HBM": {"HBM's bytes go with HBM's bandwidth": Q / BW_link,
+                         "BW is the device's, not one core's": CORES * Q / BW,
+                         "count bytes, not elements": Q / BW / p},
+                 "link": {"the link's bytes go with the link's bandwidth": sent / BW,
+                          "each direction has its own bandwidth": 2 * sent / BW_link,
+                          "count bytes, not elements": sent / BW_link / p}}[roof]
+        yield Part(name, times[roof], "s", why, wrong)
+    yield from _three(times)
+    by_flop, by_byte = p * P / BW_link, 2 * (BW / BW_link - 1) * B * F / (B + F)
+    yield Part("D_flop", by_flop, "", f"p P / BW_link = {p} × {rate(P)} / {band(BW_link)}\n"
+               "p B F / BW_link > B D F / P: B and F cancel.",
+               {"a bf16 number has 2 bytes, and each device has half of D": by_flop / 2,
+                "a multiply and an add are two FLOPs": by_flop * 2,
+                "P is the device's, not one core's": by_flop / CORES,
+                "the link's bandwidth, not HBM's": p * P / BW,
+                "P goes on top": BW_link / P / p})
+    if by_byte <= 0:
+        yield Choice("D_HBM", "never", {"never": "it never does", "some": "while D is small"},
+                     "The link is no slower than HBM, and HBM moves the y as well as x and W.",
+                     {"some": "The same y crosses HBM, and more with it, at no higher rate."})
+    else:
+        yield Part("D_HBM", by_byte, "",
+                   f"2 (BW / BW_link - 1) B F / (B + F) = 2 × ({band(BW)} / {band(BW_link)} - 1) × "
+                   f"{B:,} × {F:,} / ({B:,} + {F:,})\np B F / BW_link > p (B D / 2 + D F / 2 + "
+                   "B F) / BW.",
+                   {"y crosses HBM as well": 2 * BW / BW_link * B * F / (B + F),
+                    "each device has half of D": by_byte / 2,
+                    "that is the bound of the FLOPs": by_flop,
+                    "x crosses HBM as well as W": 2 * (BW / BW_link - 1) * B})
+    yield Choice("when", "both",
+                 {"both": "when D is below both", "either": "when D is below one of them",
+                  "flop": "when D is below D_flop, whatever HBM does",
+                  "batch": "when B is large: more is sent"},
+                 "It has to outlast the FLOPs and HBM's bytes alike. Where the FLOPs outlast HBM's "
+                 "bytes, as in a large batch, that is D < p P / BW_link.",
+                 {"either": "The longest of three times binds: it has to outlast both others.",
+                  "flop": "At a small batch HBM's bytes take longer than the FLOPs.",
+                  "batch": "The FLOPs grow with B as well: B cancels in D_flop."})
+
+
+@problem(
+    "day2.more_P",
+    ask=TRN2 + "A core with {times} times the P and the same BW comes out. A linear layer with D "
+        "= {D}, F = {F}, bf16, decodes one token: what is T_best before and after, and what share "
+        "of the new peak does it reach? It takes a prompt of {prompt} tokens: T_best before "
+        "(prefill_before) and after (prefill_after)? What would make the decode step faster?",
+    fixed=dict(ROOFS, times=2.0, **SQUARE, prompt=2048), units=ROOF_UNITS,
+    draw=lambda r: dict(times=r.choice((1.5, 2.0, 3.0, 4.0)), D=r.choice((3072, 5120, 8192)),
+                        F=r.choice((4096, 6144, 8192)), prompt=r.choice((1024, 2048, 4096))))
+@told
+def more_P(P: float, BW: float, times: float, D: int, F: int, prompt: int) -> Iterator[AnyPart]:
+    if times <= 1:
+        raise ValueError("times has to be above 1")
+    for one, names in ((Linear(1, D, F), ("before", "after")),
+                       (Linear(prompt, D, F), ("prefill_before", "prefill_after"))):
+        W, Q = one.flops, one.algorithmic.hbm_bytes
+        yield _best(W, Q, P, BW, names[0])
+        t_flop, t_byte = W / (times * P), Q / BW
+        best = max(t_flop, t_byte)
+        memory = best == t_byte
+        yield Part(names[1], best, "s",
+                   f"max(W / (times × P), Q / BW) = max({time(t_flop)}, {time(t_byte)})",
+                   {"BW has not grown, so the bytes take as long" if memory
+                    else "P has grown, so the FLOPs take less": best / times if memory else W / P,
+                    "the longer of the two times sets the pace": min(t_flop, t_byte),
+                    "with full overlap the two times do not add up": t_flop + t_byte,
+                    "more P makes nothing slower": best * times**2,
+                    ("Q counts bytes, not elements" if memory
+                     else "P grew once"): best / 2 if memory else best / times})
+        if one.B == 1:
+            yield Part("share", W / best / (times * P), "", f"W / after / (times × P) = {flop(W)} "
+                       f"/ {time(best)} / ({times:g} × {rate(P)})",
+                       {"the peak is the new one": W / best / P,
+                        "the rate goes on top, the peak below": best * times * P / W,
+                        "1 is 100 %": 100 * W / best / (times * P),
+                        "P grew once": W / best / (times * times * P)})
+            helps = "bytes" if memory else "peak"
+    yield Choice("helps", helps,
+                 {"peak": "yet more P", "bytes": "fewer weight bytes, or more BW",
+                  "sbuf": "a Tensor Engine that waits less for SBUF"},
+                 f"The step's time is {'Q / BW' if helps == 'bytes' else 'W / P'}.",
+                 {key: "That is not what takes the time. Find the longer of the two."
+                  for key in ("peak", "bytes", "sbuf") if key != helps})
+
+
+OTHERS = {m.name: dict(chip=m.name, P=m.peak("bf16"), BW=m.bw()) for m in (
+    machine.a100, machine.h100, machine.h200, machine.b200,
+    machine.tpu_v5e, machine.tpu_v5p, machine.tpu_v6e)}
+GPUS, TPUS = ([o for name, o in OTHERS.items() if ("TPU" in name) == tpu] for tpu in (False, True))
+
+
+def _chips(gpu: Mapping[str, Any], tpu: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{key}_{kind}": chip[key] for kind, chip in (("gpu", gpu), ("tpu", tpu))
+            for key in ("chip", "P", "BW")}
+
+
+@problem(
+    "day2.gpu_tpu",
+    ask="The same linear layer, D = {D}, F = {F}, bf16, on two whole devices. {chip_gpu}: P = "
+        "{P_gpu}, BW = {BW_gpu}. {chip_tpu}: P = {P_tpu}, BW = {BW_tpu}. For each find the "
+        "ridge, T_best for one token (decode) and for {B} tokens (prefill). Which is faster in "
+        "decode, and what decides that?",
+    fixed=dict(_chips(OTHERS[machine.h100.name], OTHERS[machine.tpu_v5e.name]), **SQUARE, B=2048),
+    units=dict(P_gpu="FLOP/s", BW_gpu="B/s", P_tpu="FLOP/s", BW_tpu="B/s"),
+    one_of=dict(chip_gpu=tuple(str(o["chip"]) for o in GPUS),
+                chip_tpu=tuple(str(o["chip"]) for o in TPUS)),
+    draw=lambda r: dict(_chips(r.choice(GPUS), r.choice(TPUS)), D=r.choice((3072, 5120, 8192)),
+                        B=r.choice((1536, 4096, 8192))))
+@told
+def gpu_tpu(chip_gpu: str, P_gpu: float, BW_gpu: float, chip_tpu: str, P_tpu: float,
+            BW_tpu: float, D: int, F: int, B: int) -> Iterator[AnyPart]:
+    roofs = {"gpu": (P_gpu, BW_gpu), "tpu": (P_tpu, BW_tpu)}
+    best, memory = {}, []
+    for kind, (P, BW) in roofs.items():
+        yield Part(f"ridge_{kind}", P / BW, "FLOP/B", f"P / BW = {rate(P)} / {band(BW)}",
+                   {"P goes on top, BW below": BW / P,
+                    "the prefixes differ: 1 T is 1000 G": P / BW / 1000,
+                    "the dense peak, not the sparse one": 2 * P / BW,
+                    "BW in bytes: no factor 8": P / BW / 8})
+    for name, batch in (("decode", 1), ("prefill", B)):
+        W, Q = Linear(batch, D, F).flops, Linear(batch, D, F).algorithmic.hbm_bytes
+        for kind, (P, BW) in roofs.items():
+            best[name, kind] = max(W / P, Q / BW)
+            if name == "decode":
+                memory.append(Q / BW >= W / P)
+            yield replace(_best(W, Q, P, BW, f"{name}_{kind}"), slips={
+                "the longer of the two times sets the pace": min(W / P, Q / BW),
+                "with full overlap the two times do not add up": W / P + Q / BW,
+                "FLOPs go with P and bytes with BW": max(W / BW, Q / P),
+                "Q counts bytes, not elements; W counts a multiply-add twice":
+                best[name, kind] / 2,
+                "the dense peak and plain bytes: nothing doubles": 2 * best[name, kind]})
+    gpu, tpu = best["decode", "gpu"], best["decode", "tpu"]
+    right = "gpu" if gpu < tpu else "tpu" if tpu < gpu else "same"
+    yield Choice("faster", right, {"gpu": chip_gpu, "tpu": chip_tpu, "same": "neither"},
+                 f"{chip_gpu} takes {time(gpu)}, {chip_tpu} {time(tpu)}.",
+                 {key: "Compare the two decode times." for key in ("gpu", "tpu", "same")
+                  if key != right})
+    why = "bw" if all(memory) else "peak" if not any(memory) else "mixed"
+    yield Choice("why", why,
+                 {"peak": "P", "bw": "BW", "ridge": "the ridge: the higher one wins",
+                  "mixed": "P on one, BW on the other"},
+                 {"bw": "Q / BW is the longer time on both.", "peak": "W / P is the longer time on "
+                  "both.", "mixed": "W / P is longer on one, Q / BW on the other."}[why],
+                 {key: "Look at which of its two times is T_best on each."
+                  for key in ("peak", "bw", "ridge", "mixed") if key != why})
+
+
+MIXTURE = MODELS["mixtral-8x7b"]
+
+
+@problem(
+    "day2.moe",
+    ask=TRN2 + "A mixture of {E} experts, each an MLP of three D × F matrices, D = {D}, F = {F}, "
+        "bf16, sends every token through {k} of them. B = {B} tokens are spread evenly, and every "
+        "expert that can get one does. In one kernel, x and y cross once. How many weight bytes "
+        "cross? How many tokens does an expert get (its own B)? Find I and the side of the ridge. "
+        "From which B (B_ridge) on is the mixture compute-bound?",
+    fixed=dict(ROOFS, B=256, D=MIXTURE.D, F=MIXTURE.F, E=MIXTURE.experts,
+               k=MIXTURE.experts_per_token),
+    units=ROOF_UNITS,
+    draw=lambda r: dict(B=r.choice((128, 512, 640, 768)), D=r.choice((3072, 4096, 5120, 7168)),
+                        F=r.choice((8192, 12288)), E=r.choice((16, 32, 64)), k=r.choice((3, 4, 6))))
+@told
+def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator[AnyPart]:
+    op, p, ridge = MoE(B, D, F, E, k), P_BF16, P / BW
+    W, Q, hit, weights = op.flops, op.algorithmic.hbm_bytes, op.most_hit, _weights(op)
+    each = k * B / hit
+    yield Part("weights", weights, "B", f"p × experts × 3 D F = {p} B × {hit} × 3 × {D:,} × {F:,}",
+               {"tokens go to different experts: all of these cross": weights * k / hit,
+                "an expert has three matrices": weights / 3,
+                "count bytes, not elements": weights / p,
+                "an expert's weights cross once, however many tokens it gets": weights * each})
+    yield Part("each", each, "", f"k B / experts = {k} × {B:,} / {hit}",
+               {"each token is in k experts": B / hit, "each expert gets a share of them": B,
+                "a share, and a token counts k times": k * B,
+                "experts go below": hit / (k * B)})
+    yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+               {"that is a dense layer: each expert gets a share": Linear(B, D, F).algorithmic
+                .intensity, "each token is in k experts": W / k / Q,
+                "a multiply and an add are two FLOPs": W / 2 / Q,
+                "divide by bytes, not by elements": p * W / Q,
+                "only k experts a token, but all of them cross": W / Q * hit / k})
+    yield _side(W, Q, P, BW)
+    cross = first_above(op, "B", ridge)
+    if cross.exact == math.inf:
+        yield Choice("B_ridge", "never", {"never": "no batch reaches the ridge",
+                                          "some": "a batch that is large enough reaches it"},
+                     f"However large B is, I stays below {per_byte(cross.limit)}; the ridge is "
+                     f"{per_byte(ridge)}.",
+                     {"some": "x and y grow with B as the work does: see what I tends to."})
+        return
+    near = ridge * p * E / (2 * k)
+    yield Part("B_ridge", near, "", f"ridge × (p / 2) × experts / k = {ridge:.7g} × {p} / 2 × {E} "
+               f"/ {k}\nAn expert needs about the ridge in tokens (p / 2 times it), and gets k B / "
+               "experts.",
+               {"an expert gets k B / experts tokens, not B": near * k / E,
+                "each token is in k experts": near * k,
+                "more experts need more tokens": near * (k / E) ** 2,
+                "a multiply and an add are two FLOPs": near * 2},
+               also=(cross.exact, cross.least))
+
+
+# --- Do -----------------------------------------------------------------------------------------
+
+@problem(
+    "day2.do.redo",
+    ask=TRN2 + "Redo the three calculations for a linear layer with D = F = {D} in bf16, without "
+        "looking. Decode, one token: W_1, Q_1, I_1, T_1 (T_best). Prefill, {B} tokens: W_B, Q_B, "
+        "I_B, T_B. And the batch B_ridge from which on it is compute-bound.",
+    fixed=dict(ROOFS, D=4096, B=2048), units=ROOF_UNITS,
+    draw=lambda r: dict(D=r.choice((2048, 3072, 5120, 6144, 8192)),
+                        B=r.choice((512, 1024, 3072, 8192))))
+@told
+def redo(P: float, BW: float, D: int, B: int) -> Iterator[AnyPart]:
+    for op, end in ((Linear(1, D, D), "1"), (Linear(B, D, D), "B")):
+        yield _work(op, f"W_{end}")
+        yield _traffic(op, f"Q_{end}")
+        yield _intensity(op, f"I_{end}")
+        yield _best(op.flops, op.algorithmic.hbm_bytes, P, BW, f"T_{end}")
+    r = f"{P / BW:.7g}"
+    yield _crossing(Linear(1, D, D), P / BW,
+                    f"ridge D / (D - 2 ridge) = {r} × {D:,} / ({D:,} - 2 × {r})\n"
+                    "Round up to a whole number of tokens.", "B_ridge")
+
+
+OWN = MODELS["qwen2.5-7b"]
+
+
+@problem(
+    "day2.do.up_projection",
+    ask=TRN2 + "The MLP up-projection of your model goes from D = {D} to F = {F}, bf16. What is "
+        "the ridge? Which I does the layer tend to as B grows without end (I_most)? Does any "
+        "batch reach the ridge, and from which B (B_ridge) on is it compute-bound? Put in your "
+        "own D and F.",
+    fixed=dict(ROOFS, D=OWN.D, F=OWN.F), units=ROOF_UNITS, draw=lambda r: r.choice(CARDS))
+@told
+def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
+    op, ridge, p = Linear(1, D, F), P / BW, P_BF16
+    most = 2 * D * F / (p * (D + F))
+    yield _ridge(P, BW)
+    yield Part("I_most", most, "FLOP/B", f"2 D F / (p (D + F)) = 2 × {D:,} × {F:,} / ({p} B × "
+               f"({D:,} + {F:,}))\nIn W / Q only the terms with B are left.",
+               {"a multiply and an add are two FLOPs": most / 2,
+                "divide by bytes, not by elements": most * p, "y is written too": 2 * F / p,
+                "x is read too": 2 * D / p, "FLOPs go on top, bytes below": 1 / most})
+    some = op.crossover(ridge) < math.inf
+    yield Choice("reaches", "yes" if some else "no",
+                 {"yes": "yes, a large enough one", "no": "no, I stays below the ridge"},
+                 f"I_most is {per_byte(most)}, the ridge {per_byte(ridge)}.",
+                 {"no" if some else "yes": "Compare I_most with the ridge."})
+    yield _crossing(op, ridge, _algebra(op, ridge), "B_ridge")
+
+
+@problem(
+    "day2.do.kv_cache",
+    ask="Count decode attention with a KV cache, for your own model: B = {B} sequences, each with "
+        "L = {L} cached tokens; {heads} query heads share {kv_heads} kv heads of d = {d}, bf16. "
+        + SCORES + "Find W, Q and I, the share of Q that is the K and V caches, and the tensor "
+        "that dominates Q. Why is I so low?",
+    fixed=dict(B=4, L=32768, heads=OWN.heads, kv_heads=OWN.kv_heads, d=OWN.d),
+    draw=lambda r: dict(B=r.choice((2, 3, 8)), L=r.choice((1024, 8192, 65536)), **r.choice([
+        dict(heads=m.heads, kv_heads=m.kv_heads, d=m.d) for m in MODELS.values()
+        if m.kv_heads < m.heads])))
+@told
+def do_kv_cache(B: int, L: int, heads: int, kv_heads: int, d: int) -> Iterator[AnyPart]:
+    op = DecodeAttention(B, L, d, heads, kv_heads)
+    W, Q = op.flops, op.algorithmic.hbm_bytes
+    cache = sum(t.read_bytes for t in op.tensors if "cache" in t.name)
+    yield from _attention(op)
+    yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+               {"each kv head serves heads / kv_heads query heads": W / Q * kv_heads / heads,
+                "no two sequences share a cache": B * W / Q,
+                "q meets K, and the weights meet V: two products": W / 2 / Q,
+                "divide by bytes, not by elements": P_BF16 * W / Q,
+                "FLOPs go on top, bytes below": Q / W})
+    yield Part("share", cache / Q, "", f"caches / Q = {byte(cache)} / {byte(Q)}",
+               {"that is q and o": 1 - cache / Q, "K and V both": cache / Q / 2,
+                "1 is 100 %": 100 * cache / Q, "all kv heads": cache / Q / kv_heads})
+    yield _dominates(op)
+    yield Choice("why", "few",
+                 {"few": "each cached number is read once and serves few query heads",
+                  "small": "d is small", "softmax": "softmax is slow",
+                  "batch": "the batch is too small"},
+                 "A number of the cache gets 2 FLOPs from each query head that shares it, and "
+                 "crosses again for the next token.",
+                 {"small": "d is in W and in Q alike and cancels.",
+                  "softmax": "I counts FLOPs and bytes; how fast softmax runs is not in it.",
+                  "batch": "Each further sequence brings a cache of its own."})
+
+
+# --- check yourself -----------------------------------------------------------------------------
+
+@problem(
+    "day2.check.2048",
+    ask="On one physical Trn2 core, ridge {ridge} in bf16, from which batch B on is a linear layer "
+        "with D = F = {D} compute-bound? Solve I = B D / (2 B + D) = ridge: numerator, "
+        "denominator, B. Is that more or less than for D = F = {other}, and why?",
+    fixed=dict(ridge=RIDGE, D=2048, other=4096), units=dict(ridge="FLOP/B"),
+    draw=lambda r: dict(D=r.choice((1024, 1536, 3072, 5120, 8192, 12288))))
+@told
+def check_2048(ridge: float, D: int, other: int) -> Iterator[AnyPart]:
+    if other == D:
+        raise ValueError("D and other have to differ")
+    yield from _solved(D, ridge)
+    narrow = other > D
+    options = {"more_rows": "more: rows of x and y are a bigger share of Q",
+               "more_weights": "more: there are other weights to fetch",
+               "less_rows": "less: rows of x and y are a smaller share of Q",
+               "less_weights": "less: there are other weights to fetch",
+               "same": "the same: I is near B, whatever D is"}
+    right = "more_rows" if narrow else "less_rows"
+    weights = "The number of weights cancels: each brings its bytes and its FLOPs."
+    reasons = {"more_rows": "A token brings D numbers in and D out, and D² multiply-adds.",
+               "less_rows": "A token brings D numbers in and D out, and D² multiply-adds.",
+               "more_weights": weights, "less_weights": weights,
+               "same": "That is for a small B, where x and y do not count."}
+    yield Choice("than_other", right, options,
+                 f"A token brings 2 D numbers and D² multiply-adds, D / 2 for each number: "
+                 f"{'fewer' if narrow else 'more'} than with D = {other:,}.",
+                 {key: text for key, text in reasons.items() if key != right})
 
 
 PROBLEMS = collect(globals())
