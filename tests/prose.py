@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from pages import Section
+
 from roofline import units
 
 _UNITS = sorted((u for u in units.UNITS if u not in ("", "x")), key=len, reverse=True)

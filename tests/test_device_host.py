@@ -401,7 +401,8 @@ def test_run_replays_what_ships(book, monkeypatch, capsys):
     recording.save(made_run(), book / host.RECORDED)
     assert host.run() == made_run()
     assert capsys.readouterr().out == (
-        "recorded on Toy CPU (toy1), 2026-01-02; not your machine: run this page in JupyterLab to measure yours\n")
+        "recorded on Toy CPU (toy1), 2026-01-02; not your machine: "
+        "run this page in JupyterLab to measure yours\n")
 
 
 def test_run_measures_and_saves_under_work(book, capsys):

@@ -13,7 +13,9 @@ _PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
 
 # Base units. "" is a plain number: a count or a ratio.
-BASES = ("FLOP", "B", "s", "FLOP/s", "B/s", "FLOP/B", "Hz", "element/s", "cycle", "")
+BASES = ("FLOP", "B", "s", "FLOP/s", "B/s", "FLOP/B", "Hz", "element/s", "transfer/s", "cycle", "")
+# Those that are written with prefixes, so that a bare number may be meant in another unit.
+SCALED = ("FLOP", "B", "s", "FLOP/s", "B/s", "Hz", "element/s", "transfer/s")
 
 # What each base unit is called in an error.
 _MEANING = {
@@ -25,6 +27,7 @@ _MEANING = {
     "FLOP/B": "an intensity",
     "Hz": "a clock frequency",
     "element/s": "an element rate",
+    "transfer/s": "a transfer rate",
     "cycle": "clock cycles",
     "": "a plain number",
 }
@@ -41,8 +44,10 @@ def _table() -> dict[str, tuple[float, str]]:
             units[prefix + base] = (factor, base)
         units[prefix + "FLOPs"] = units[prefix + "FLOP"]
         units[prefix + "FLOPS"] = units[prefix + "FLOP/s"]
+        units[prefix + "FLOPs/s"] = units[prefix + "FLOP/s"]
         units[prefix + "Flops"] = units[prefix + "FLOP"]
         units[prefix + "elements/s"] = units[prefix + "element/s"]
+        units[prefix + "T/s"] = (factor, "transfer/s")  # as memory is sold: 5600 MT/s
     for prefix, factor in {"": 1.0, **_SMALL}.items():
         units[prefix + "s"] = (factor, "s")
     for power, prefix in enumerate(("Ki", "Mi", "Gi", "Ti"), start=1):
@@ -55,29 +60,39 @@ def _table() -> dict[str, tuple[float, str]]:
         units[f"{name}/s"] = (1.0, "B/s")
     for name in ("cycle", "cycles"):
         units[name] = (1.0, "cycle")
-    units["second"] = units["seconds"] = (1.0, "s")
+    units["transfer/s"] = units["transfers/s"] = (1.0, "transfer/s")
+    units["sec"] = units["second"] = units["seconds"] = (1.0, "s")
     return units
 
 
 # Every unit text that is understood -> (factor to the base unit, base unit).
 UNITS: dict[str, tuple[float, str]] = _table()
 
-_LOWER: dict[str, str] = {}
+# Case only decides where it must: "mb" could be nothing else than MB, "ms" is never Ms. What is
+# left, "tflops", is what the answer's unit makes of it.
+_LOWER: dict[str, list[str]] = {}
 for _name in UNITS:
-    # Case only decides where it must: "mb" could be nothing else than MB, "ms" is never Ms.
-    _LOWER.setdefault(_name.lower(), _name)
+    _LOWER.setdefault(_name.lower(), []).append(_name)
 
-_NUMBER = re.compile(
-    r"^\s*(?P<number>[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>.*?)\s*$"
+# The patterns from here on are used by a page's script too: only what JavaScript shares.
+# Other spellings of a unit, put right in this order.
+_SPELLINGS = (
+    (r"\s*/\s*|\s+per\s+", "/"),
+    (r"/(?:sec|secs|second|seconds)$", "/s"),
+    (r"B[pP][sS]$", "B/s"),
 )
+_BITS = r"^(?:(?:[kKMGTP]i?)?b(?:/s)?|(?:[kKMGTPmgtp]i?)?(?:[bB]its?(?:/s|ps)?|bps))$"
 
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?$")
+_DIGITS = r"[+-]?(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = re.compile(rf"^\s*(?P<number>{_DIGITS})(?:\s*/\s*(?P<over>{_DIGITS}))?"
+                     r"\s*(?P<unit>.*?)\s*$")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?([eE][+-]?[0-9]+)?$")
 
 
 def parse(text: str | float, unit: str) -> float:
     """A number in base units from what a person typed.
 
-    text   "46.1 MB", "0.375 TB/s", "1e12", or a number already in `unit`
+    text   "46.1 MB", "0.375 TB/s", "1e12", "1/12", or a number already in `unit`
     unit   the base unit wanted, one of BASES
 
     >>> parse("46.1 MB", "B")
@@ -85,20 +100,23 @@ def parse(text: str | float, unit: str) -> float:
     >>> parse("0.5 TFLOPS", "FLOP/s")
     500000000000.0
 
-    Raises UnitError for text without a number, an unknown unit, a unit of another kind, or
-    a number that is not finite.
+    Raises UnitError for text without a number, an unknown unit, bits, a unit of another kind,
+    or a number that is not finite. Its words name no number: it may be shown to someone who is
+    asked for one.
     """
     if unit not in BASES:
         raise UnitError(f"parse: unit {unit!r} is not a base unit; one of {', '.join(BASES[:-1])}")
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise UnitError(f"expected a number or text, got {type(text).__name__}")
     if isinstance(text, str):
-        match = _NUMBER.match(text.replace("\u00b5", "µ").replace("\u03bc", "µ"))
+        match = _NUMBER.match(text.replace("\u03bc", "µ"))
         if not match:
-            raise UnitError(f"no number in {text!r}; write it like {_sample(unit)!r}")
-        if "," in match["number"] and not _THOUSANDS.match(match["number"]):
-            raise UnitError(f"{text!r}: a comma may only group thousands; write 0.5, not 0,5")
-        number = float(match["number"].replace(",", ""))
+            raise UnitError(f"no number in {text!r}; {_form(unit)}")
+        digits = [match["number"], match["over"] or "1"]
+        if any("," in number and not _THOUSANDS.match(number) for number in digits):
+            raise UnitError(f"{text!r}: a comma may only group thousands; use a decimal point")
+        top, below = (float(number.replace(",", "")) for number in digits)
+        number = top / below if below else math.nan
         factor = _factor(match["unit"], unit)
     else:
         number, factor = float(text), 1.0
@@ -107,12 +125,25 @@ def parse(text: str | float, unit: str) -> float:
     return number * factor
 
 
+def is_bare(text: str) -> bool:
+    """Whether text is a number without a unit."""
+    match = _NUMBER.match(text)
+    return bool(match and not match["unit"])
+
+
 def _factor(name: str, unit: str) -> float:
     if not name:
         return 1.0
-    known = name if name in UNITS else _LOWER.get(name.lower())
-    if known is None:
-        raise UnitError(f"unknown unit {name!r}; write it like {_sample(unit)!r}")
+    known = name
+    for pattern, plain in _SPELLINGS:
+        known = re.sub(pattern, plain, known)
+    if known not in UNITS:
+        if re.search(_BITS, known):
+            raise UnitError(f"{name!r} is bits; bytes are written with a capital B")
+        found = _LOWER.get(known.lower())
+        if found is None:
+            raise UnitError(f"unknown unit {name!r}; {_form(unit)}")
+        known = next((other for other in found if UNITS[other][1] == unit), found[0])
     factor, base = UNITS[known]
     if base != unit:
         raise UnitError(f"{name!r} is {_MEANING[base]}; expected {_MEANING[unit]}"
@@ -120,10 +151,13 @@ def _factor(name: str, unit: str) -> float:
     return factor
 
 
-def _sample(unit: str) -> str:
-    samples = {"FLOP": "2 GFLOP", "B": "4 MB", "s": "2 ms", "FLOP/s": "1 TFLOP/s",
-               "B/s": "100 GB/s", "FLOP/B": "5 FLOP/B", "Hz": "2.4 GHz"}
-    return samples.get(unit, f"2 {unit}".strip())
+def _form(unit: str) -> str:
+    """How an answer is written; never with a number in it, which could be the answer."""
+    some = {"FLOP": "MFLOP or GFLOP", "B": "MB or GB", "s": "us or ms", "Hz": "MHz or GHz",
+            "FLOP/s": "GFLOP/s or TFLOP/s", "B/s": "GB/s or TB/s", "transfer/s": "MT/s or GT/s"}
+    if not unit:
+        return "write a plain number"
+    return f"write a number and its unit, such as {some.get(unit, unit)}"
 
 
 def show(value: float, unit: str, digits: int = 3) -> str:
@@ -140,11 +174,13 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     if not math.isfinite(value):
         return f"{value} {unit}".strip()
     scale, prefix = 1.0, ""
-    if unit in ("FLOP", "B", "FLOP/s", "B/s", "Hz", "element/s"):
+    if unit == "s":
+        if value:
+            scale, prefix = _pick(value, {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}, digits)
+    elif unit in SCALED:
         scale, prefix = _pick(value, _PREFIX, digits)
-    elif unit == "s" and value:
-        scale, prefix = _pick(value, {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}, digits)
-    return f"{significant(value / scale, digits)} {prefix}{unit}".strip()
+    name = "T/s" if unit == "transfer/s" else unit
+    return f"{significant(value / scale, digits)} {prefix}{name}".strip()
 
 
 def _pick(value: float, prefixes: dict[str, float], digits: int) -> tuple[float, str]:

@@ -306,7 +306,8 @@ def _caches(x: Any, t: int, together: Callable, budget_s: float, dram: float) ->
     levels = [run for run in plateaus(middle) if middle[run[len(run) // 2]] > beyond]
     return [Roof(f"cache to {mebi(sizes[run[-1]])}", t, "B/s",
                  statistics.median(middle[j] for j in run), min(middle[j] for j in run),
-                 max(middle[j] for j in run), len(rounds.foreign), len(rounds.kept), f"in cache: x += s, arrays to {mebi(sizes[run[-1]])}")
+                 max(middle[j] for j in run), len(rounds.foreign), len(rounds.kept),
+                 f"in cache: x += s, arrays to {mebi(sizes[run[-1]])}")
             for run in levels]
 
 

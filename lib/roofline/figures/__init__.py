@@ -1,14 +1,15 @@
 """Live figures and question forms: one ES module each, fed by numbers Python computed.
 
 Question  how does a page answer a reader who drags, types or guesses, without a kernel?
-Answer    Live puts a module and its data into HTML; form asks a problem; roofline predicts,
-          reveals and drags
+Answer    Live puts a module and its data into HTML; form asks a problem; roofline and crossover
+          ask for a guess, reveal and drag
 Assumes   a browser of 2023 or later; without script each shows its text and data
 Ignores   the network: nothing is fetched, so a saved page works from a file too
 """
 
+from .crossovers import crossover
 from .forms import form, form_script
 from .live import Live
 from .rooflines import Case, roofline
 
-__all__ = ["Case", "Live", "form", "form_script", "roofline"]
+__all__ = ["Case", "Live", "crossover", "form", "form_script", "roofline"]

@@ -2,13 +2,15 @@
 
 Question  how does a figure reach a static page, a file on disk and JupyterLab alike?
 Answer    Live: markup that reads without script, data as JSON, the module inlined
-Assumes   <name>.mjs here, in anywidget's shape: export default { render({ model, el }) }
+Assumes   <name>.mjs here, in anywidget's shape: export default { render({ model, el }) };
+          it may import from its neighbours, which are inlined before it
 Ignores   kernels: `model` only gives the data out
 """
 
 import hashlib
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,6 +35,9 @@ for (const el of document.querySelectorAll({selector})) {{
     document.head.append(style);
   }}
   const own = JSON.parse(el.querySelector("script[type='application/json']").textContent);
+  // Open for readers without script only.
+  const tables = el.querySelector(".rl-tables");
+  if (tables) tables.open = false;
   const data = {{ ...shared, ...own }}, nothing = () => {{}};
   const model = {{ get: (name) => data[name], set: nothing, on: nothing, off: nothing,
                    save_changes: nothing }};
@@ -55,14 +60,28 @@ def stable_id(prefix: str, *content: str) -> str:
     return f"{prefix}-{hashlib.sha1(chr(0).join(content).encode()).hexdigest()[:8]}"
 
 
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
+
+
+def _inlined(module: str) -> list[str]:
+    """The modules that `module` imports, each before its importer, and itself."""
+    source = (_HERE / f"{module}.mjs").read_text("utf-8")
+    found = [name for other in _IMPORT.findall(source) for name in _inlined(other)]
+    return [*dict.fromkeys(found), module]
+
+
 @cache
 def script(module: str, selector: str, shared: str = "{}") -> str:
     """The module as an inline script that renders each element matching `selector` once.
 
     shared   JSON of what all of them need; each element's own JSON script wins
     """
-    css = "\n".join((_HERE / name).read_text("utf-8") for name in ("figures.css", f"{module}.css"))
-    source = (_HERE / f"{module}.mjs").read_text("utf-8")
+    modules = _inlined(module)
+    sheets = [_HERE / f"{name}.css" for name in ("figures", *modules)]
+    css = "\n".join(sheet.read_text("utf-8") for sheet in sheets if sheet.is_file())
+    source = "\n".join(_IMPORT.sub("", (_HERE / f"{name}.mjs").read_text("utf-8"))
+                       for name in modules)
+    source = re.sub(r"^export (?!default)", "", source, flags=re.MULTILINE)
     body = (f"const css = {to_json(css)};\nconst shared = {shared};\n"
             + source.replace("export default", "const figure =")
             + _MOUNT.format(selector=to_json(selector), key=stable_id(module, css)))
@@ -92,6 +111,7 @@ class Live:
     data     what `model.get` gives out; JSON-able, no NaN
     text     what it shows, in words: the static page without script, and `repr`
     tables   (caption, rows) each, first row the heads; folded under the figure
+    what     what stands there where scripts run: "a roofline to drag"
 
     Raises FileNotFoundError for an unknown module, ValueError for data JSON cannot hold.
     """
@@ -100,17 +120,22 @@ class Live:
     data: Mapping[str, Any]
     text: str
     tables: Sequence[tuple[str, Sequence[Sequence[str]]]] = field(default=())
+    what: str = "a live figure"
 
     def _repr_html_(self) -> str:
         data = to_json(dict(self.data))
-        inner = "".join(f'<p class="rl-text">{html.escape(p)}</p>'
-                        for p in self.text.split("\n\n"))
+        inner = (f'<p class="rl-noscript">Where scripts run, {html.escape(self.what)} stands here; '
+                 "without them, this is what it is about, and its numbers.</p>")
+        inner += "".join(f'<p class="rl-text">{html.escape(p)}</p>'
+                         for p in self.text.split("\n\n"))
         if self.tables:
-            # A region that scrolls sideways must be reachable by keyboard.
-            inner += ('<details class="rl-tables"><summary>Data</summary>'
+            # Open where nothing can draw. A region that scrolls sideways must be reachable by
+            # keyboard.
+            inner += ('<details class="rl-tables" open><summary>Data</summary>'
                       + "".join(f'<div class="rl-scroll" role="region" tabindex="0" aria-label="'
                                 f'{html.escape(caption)}">{table(rows, caption)}</div>'
-                                for caption, rows in self.tables) + "</details>")
+                                for caption, rows in self.tables) + "</details>"
+                      "<script>document.currentScript.previousElementSibling.open = false</script>")
         return (f'<div class="rl rl-live" id="{stable_id("rl-" + self.module, data)}" '
                 f'data-module="{html.escape(self.module)}">{inner}'
                 f'<script type="application/json">{data}</script></div>\n'

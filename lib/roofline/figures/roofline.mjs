@@ -7,44 +7,10 @@
 //   roof(I) = min(P, I * BW), with P = W / T_compute and I = W / Q
 // Dragging changes Q and leaves W alone.
 
-const SVG = "http://www.w3.org/2000/svg";
-
-function make(tag, attributes = {}, ...children) {
-  const node = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4))
-    : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-// units.show: three significant digits, decimal prefixes. Python rounds exact ties to even.
-function fixed(value, decimals) {
-  const text = value.toFixed(decimals), exact = Math.abs(value).toFixed(Math.min(decimals + 40, 100));
-  const tie = /^50*$/.test(exact.slice(exact.indexOf(".") + 1 + decimals));
-  if (!tie || Number(text.at(-1)) % 2 === 0) return text;
-  return (value - 10 ** -decimals / 2).toFixed(decimals);
-}
-function significant(value, digits = 3) {
-  if (value === 0) return "0";
-  const decimals = Math.max(digits - 1 - Math.floor(Math.log10(Math.abs(value))), 0);
-  let text = fixed(value, decimals);
-  if (decimals && text.replace(/[-.]/g, "").replace(/^0+/, "").length > digits) {
-    text = fixed(value, decimals - 1);
-  }
-  return text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text;
-}
-const LARGE = [["", 1], ["k", 1e3], ["M", 1e6], ["G", 1e9], ["T", 1e12], ["P", 1e15]];
-const SMALL = [["n", 1e-9], ["u", 1e-6], ["m", 1e-3], ["", 1]];
-function show(value, unit) {
-  const prefixes = unit === "s" ? SMALL : unit === "FLOP/B" ? [["", 1]] : LARGE;
-  let [name, factor] = prefixes[0];
-  for (const [n, f] of prefixes) if (Number(significant(value / f)) >= 1) [name, factor] = [n, f];
-  return `${significant(value / factor)} ${name}${unit}`.trim();
-}
+import { DIAMOND, DISC, axes, button, clamp, drags, guessForm, handle, line, log, make, readouts,
+  select, show, significant, slider, source, speaker, stage } from "./plot.mjs";
 
 const times = (factor) => significant(factor, factor < 10 ? 2 : 3);
-const log = Math.log10;
-const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 function render({ model, el }) {
   const machines = model.get("machines"), ops = model.get("ops"), ask = model.get("ask");
@@ -80,110 +46,45 @@ function render({ model, el }) {
   const y0 = Math.floor(log(Math.min(...every) * Math.min(...bands)));
   const y1 = log(Math.max(...peaks)) + 0.6;
 
-  // --- the page ----------------------------------------------------------------------------
+  // --- the plot ------------------------------------------------------------------------------
 
   const question = make("div", { class: "rl-question" });
-  const svg = make("svg:svg", { role: "group", "aria-label": "Roofline plot" });
-  const scene = make("svg:g", { "aria-hidden": "true" });
-  const guess = handle("rl-guess", "Your guess of the rate", "vertical");
-  const point = handle("rl-point", "The op's place on the intensity axis", "horizontal");
-  svg.append(scene, guess, point);
-  const plot = make("div", { class: "rl-plot" }, svg);
-  const status = make("p", { role: "status", class: "rl-status" });
-  const panel = make("div", { class: "rl-panel" });  // below the status, which stays
+  const plot = axes("Roofline plot", [x0, x1, y0, y1]), { X, Y } = plot;
+  const guess = handle("rl-guess", "Your guess of the rate", "vertical", DIAMOND);
+  const point = handle("rl-point", "The op's place on the intensity axis", "horizontal", DISC);
+  plot.svg.append(guess, point);
+  const [status, say] = speaker();
+  const panel = make("div", { class: "rl-panel" });
   const controls = make("div", { class: "rl-controls" });
-  const tables = el.querySelector(".rl-tables");
-
-  function handle(name, label, orientation) {
-    return make("svg:g", { class: `rl-handle ${name}`, role: "slider", tabindex: "0",
-      "aria-label": label, "aria-orientation": orientation },
-    make("svg:circle", { class: "rl-hit", r: 24 }), make("svg:circle", { class: "rl-ring", r: 15 }),
-    make("svg:path", { class: "rl-mark", d: name === "rl-guess" ? "M0-10 10 0 0 10-10 0Z"
-      : "M-9 0a9 9 0 1 0 18 0a9 9 0 1 0-18 0Z" }));
-  }
-  function button(text, action, main) {
-    const node = make("button", { type: "button", class: main ? "rl-main" : "" }, text);
-    node.addEventListener("click", action);
-    return node;
-  }
-  function say(words, aloud = true) {
-    status.setAttribute("aria-live", aloud ? "polite" : "off");
-    status.replaceChildren(...words);
-  }
-
-  // --- plot --------------------------------------------------------------------------------
-
-  let box = { width: 0, height: 0, left: 52, right: 20, top: 30, bottom: 46 };
-  const X = (I) => box.left + (log(I) - x0) / (x1 - x0) * (box.width - box.left - box.right);
-  const Y = (rate) => box.height - box.bottom
-    - (log(rate) - y0) / (y1 - y0) * (box.height - box.top - box.bottom);
-  const fromX = (x) => 10 ** (x0 + (x - box.left) / (box.width - box.left - box.right) * (x1 - x0));
-  const fromY = (y) => 10 ** (y0 + (box.height - box.bottom - y)
-    / (box.height - box.top - box.bottom) * (y1 - y0));
-
-  const tick = (x, y, words, anchor) =>
-    make("svg:text", { x, y, "text-anchor": anchor, class: "rl-tick" }, words);
-  const line = (d, name, more = {}) => make("svg:path", { d, class: name, ...more });
-
-  // Labels: each takes the first of its places that is free, else the freest.
-  let taken = [];
-  const keepOff = (x, y, r) => taken.push([x - r, y - r, x + r, y + r]);
-  function place(words, name, ...places) {
-    const tried = places.map(({ x, y, anchor = "start", angle = 0, say = words }) => {
-      const long = 6.8 * say.length, first = { start: 0, middle: -long / 2, end: -long }[anchor];
-      const steps = Math.ceil(long / 12), marks = [];
-      for (let i = 0; i < steps; i++) {
-        const along = first + (i + 0.5) * long / steps;
-        const cx = x + along * Math.cos(angle) + 5 * Math.sin(angle);
-        const cy = y + along * Math.sin(angle) - 5 * Math.cos(angle);
-        marks.push([cx - 7, cy - 8, cx + 7, cy + 8]);
-      }
-      const hits = marks.filter(([l, t, r, b]) => l < box.left - 4 || r > box.width + 4 || t < 0
-        || taken.some(([L, T, R, B]) => l < R && L < r && t < B && T < b)).length;
-      return { hits, marks, node: make("svg:text", { class: name, "text-anchor": anchor,
-        transform: `translate(${x} ${y}) rotate(${angle * 180 / Math.PI})` }, say) };
-    });
-    const best = tried.reduce((one, other) => (other.hits < one.hits ? other : one));
-    taken.push(...best.marks);
-    return best.node;
-  }
 
   function draw(fresh = false) {
-    const at = now(), floor = box.height - box.bottom, right = box.width - box.right;
+    const at = now(), { left, right, top, floor, keepOff, place } = plot;
     const x = X(at.I), peak = Y(at.P), mark = Y(at.rate), bend = X(at.ridge);
-    const parts = [];
-    for (let e = x0; e <= x1; e++) {
-      parts.push(line(`M${X(10 ** e)} ${box.top}V${floor}`, "rl-grid"),
-        tick(X(10 ** e), floor + 18, significant(10 ** e), "middle"));
-    }
-    for (let e = y0; e <= y1; e++) {
-      parts.push(line(`M${box.left} ${Y(10 ** e)}H${right}`, "rl-grid"),
-        tick(box.left - 7, Y(10 ** e) + 4, show(10 ** e, ""), "end"));
-    }
-    parts.push(line(`M${box.left} ${box.top}V${floor}H${right}`, "rl-axis"),
-      tick(4, 15, "rate, FLOP/s", "start"),
-      tick(right, floor + 38, "intensity I, FLOP per byte", "end"));
-
-    taken = [];
+    const parts = plot.frame("intensity I, FLOP per byte", "rate, FLOP/s");
     const P = `P = ${show(at.P, "FLOP/s")}`;
     if (!state.revealed) {
-      parts.push(line(`M${box.left} ${peak}H${right}`, "rl-hint"),
-        line(`M${x} ${box.top}V${floor}`, "rl-hint"),
-        place(`${P}, the most it computes`, "rl-compute", { x: box.left + 8, y: peak - 8 }),
+      parts.push(line(`M${left} ${peak}H${right}`, "rl-hint"),
+        line(`M${x} ${top}V${floor}`, "rl-hint"),
+        place(`${P}, the most it computes`, "rl-compute", { x: left + 8, y: peak - 8 }),
         place(`I = W / Q = ${significant(at.I)}`, "", { x: x + 8, y: floor - 10 },
           { x: x - 8, y: floor - 10, anchor: "end" }));
     } else {
-      const low = 10 ** Math.max(x0, y0 - log(at.BW));  // where the slanted roof leaves the floor
-      const foot = [X(low), Y(low * at.BW)], slope = `M${foot.join(" ")}L${bend} ${peak}`;
-      const draws = fresh ? " rl-draws" : "";
+      const end = { anchor: "end" }, middle = { anchor: "middle" };
+      // From where the slanted roof leaves the floor, its bend, and places along it.
+      const roof = (BW, ridge, P) => {
+        const low = 10 ** Math.max(x0, y0 - log(BW)), foot = [X(low), Y(low * BW)];
+        const bend = [X(ridge), Y(P)], angle = Math.atan2(bend[1] - foot[1], bend[0] - foot[0]);
+        return { foot, slope: `M${foot.join(" ")}L${bend.join(" ")}`,
+          along: (t, dy) => ({ x: foot[0] + t * (bend[0] - foot[0]) - dy * Math.sin(angle),
+            y: foot[1] + t * (bend[1] - foot[1]) + dy * Math.cos(angle), angle, ...middle }) };
+      };
+      const { foot, slope, along } = roof(at.BW, at.ridge, at.P);
+      const draws = fresh ? " rl-draws" : "", { ghost } = state;
       parts.push(line(`${slope}V${floor}H${foot[0]}Z`, "rl-under-memory"),
         line(`M${bend} ${peak}H${right}V${floor}H${bend}Z`, "rl-under-compute"),
         line(`M${bend} ${peak}V${floor}`, "rl-hint"));
-      if (state.ghost) {
-        const { BW, ridge } = state.ghost, start = 10 ** Math.max(x0, y0 - log(BW));
-        parts.push(line(`M${X(start)} ${Y(start * BW)}L${X(ridge)} ${Y(ridge * BW)}H${right}`,
-          "rl-ghost"));
-      }
+      const before = ghost && roof(ghost.BW, ghost.ridge, ghost.P);
+      if (ghost) parts.push(line(`${before.slope}H${right}`, "rl-ghost"));
       parts.push(line(slope, `rl-roof rl-of-memory${draws}`, { pathLength: 1 }),
         line(`M${bend} ${peak}H${right}`, `rl-roof rl-of-compute${draws}`, { pathLength: 1 }),
         line(`M${x} ${mark}V${floor}`, `rl-stem rl-of-${at.bound}`));
@@ -200,29 +101,35 @@ function render({ model, el }) {
           make("svg:path", { class: "rl-mark rl-was", d: "M0-8 8 0 0 8-8 0Z",
             transform: `translate(${x} ${guessed})` }));
       }
-      const end = { anchor: "end" }, middle = { anchor: "middle" };
-      const angle = Math.atan2(peak - foot[1], bend - foot[0]);
-      const along = (t, dy) => ({ x: foot[0] + t * (bend - foot[0]) + dy * Math.sin(-angle),
-        y: foot[1] + t * (peak - foot[1]) + dy * Math.cos(angle), angle, ...middle });
-      const band = `I x ${at.figure.text}`;
-      if (at.bound === "memory") {
-        parts.push(place(show(at.rate, "FLOP/s"), "rl-value", { x: x + 14, y: mark + 22 },
-          { x: x - 14, y: mark + 22, ...end }, { x: x - 14, y: mark - 14, ...end },
-          { x: x + 14, y: mark - 12 }));
+      // Each mark's label on the side that is away from the other mark.
+      const sides = (y, away) => [[x + 16, {}], [x - 16, end]].flatMap(([x, anchor]) =>
+        [y + 5 + 9 * away, y + 5 + 17 * away, y + 5].map((y) => ({ x, y, ...anchor })))
+        .concat([24, 40].flatMap((far) => [[x, middle], [left + 6, {}], [right, end]].map(
+          ([x, anchor]) => ({ x, y: y + 5 + far * away, ...anchor }))));
+      const down = guessed === null || guessed <= mark ? 1 : -1;
+      if (guessed !== null) {
+        parts.push(place(`your guess: ${show(state.guess, "FLOP/s")}`, "rl-guessed",
+          ...sides(guessed, -down)));
       }
+      parts.push(place(`entitled: ${show(at.rate, "FLOP/s")}`, "rl-value", ...sides(mark, down)));
+      const band = `I x ${at.figure.text}`;
       parts.push(
         place(P, "rl-compute", { x: right, y: peak - 8, ...end }, { x: bend + 6, y: peak - 8 },
           { x: right, y: peak - 22, ...end }),
-        ...(guessed === null ? [] : [place("your guess", "rl-guessed",
-          { x: x - 14, y: guessed + 5, ...end }, { x: x + 14, y: guessed + 5 },
-          { x: x + 14, y: guessed - 8 }, { x, y: guessed - 15, ...middle })]),
         place(`${at.machine.link}: ${band}`, "rl-memory", ...[0.5, 0.3, 0.7].map((t) => along(t, -9)),
           ...[0.5, 0.25, 0.75, 0.35, 0.65].map((t) => ({ ...along(t, -9), say: band })),
           ...[0.3, 0.6].map((t) => ({ ...along(t, 20), say: band }))),
         place(`ridge ${significant(at.ridge)}`, "", { x: bend + 6, y: floor - 8 },
           { x: bend - 6, y: floor - 8, ...end }, { x: bend + 6, y: floor - 26 }));
+      if (ghost) {
+        const level = Y(ghost.P);
+        parts.push(place(`before: ${ghost.was}`, "rl-tick rl-before",
+          { x: right, y: level - 7, ...end }, { x: right, y: level + 16, ...end },
+          ...[0.3, 0.6, 0.45].flatMap((t) => [before.along(t, 17), before.along(t, -7)]),
+          { x: right, y: level - 22, ...end }, { x: right, y: level + 32, ...end }));
+      }
     }
-    scene.replaceChildren(...parts);
+    plot.show(parts);
 
     guess.style.display = state.revealed ? "none" : "";
     point.style.display = state.revealed ? "" : "none";
@@ -234,12 +141,6 @@ function render({ model, el }) {
       (state.placed ? "" : "not placed; ") + show(state.guess, "FLOP/s"));
     slider(point, x0, x1, log(at.I), `I = ${show(at.I, "FLOP/B")}, ${at.bound}-bound, entitled to `
       + show(at.rate, "FLOP/s"));
-  }
-  function slider(node, low, high, value, words) {
-    node.setAttribute("aria-valuemin", low);
-    node.setAttribute("aria-valuemax", significant(high));
-    node.setAttribute("aria-valuenow", value.toFixed(2));
-    node.setAttribute("aria-valuetext", words);
   }
 
   // --- words -------------------------------------------------------------------------------
@@ -263,12 +164,13 @@ function render({ model, el }) {
     if (state.choice) {
       said.push(state.choice === at.bound ? " You said so." : ` You said ${state.choice}.`);
     }
+    else if (state.placed) said.push(" What takes longer you left open.");
     if (state.placed) {
       const factor = state.guess / at.rate;
       said.push(Math.max(factor, 1 / factor) < 2 ? " Your mark is within a factor of 2."
         : factor > 1 ? ` Your mark is ${times(factor)} times too high: above the roof.`
           : ` Your mark is ${times(1 / factor)} times too low: the chip allows more.`);
-    }
+    } else if (state.choice) said.push(" The rate you left open.");
     return said;
   }
 
@@ -278,88 +180,62 @@ function render({ model, el }) {
       `The numbers are ${state.dtype}, so the op does `, make("b", {}, `W = ${show(at.W, "FLOP")}`),
       " and moves ", make("b", {}, `Q = ${show(at.Q, "B")}`), `. The machine is ${at.machine.name}: it `
       + "computes at most ", make("b", {}, `P = ${show(at.P, "FLOP/s")}`),
-      ` and its ${at.machine.link} moves at most `, make("b", {}, `BW = ${at.figure.text}`),
+      ` and its ${at.machine.link} bandwidth is `, make("b", {}, `BW = ${at.figure.text}`),
       `. ${asks}`));
   }
 
   // --- panel and controls ------------------------------------------------------------------
 
   function predictPanel() {
-    const radios = [["memory", "moving the bytes (memory)"], ["compute", "computing (compute)"]].map(
-      ([key, words]) => {
-        const input = make("input",
-          { type: "radio", name: `${el.id}-limit`, value: key, id: `${el.id}-${key}` });
-        input.addEventListener("change", () => { state.choice = key; });
-        return make("label", { for: input.id }, input, make("span", {}, words));
-      });
     panel.replaceChildren(
       make("p", { class: "rl-step" }, "Put the mark where you think this op runs at best: drag it, "
         + "tap the plot, or use the arrow keys."),
-      make("fieldset", {}, make("legend", {}, "What takes longer?"), ...radios),
-      make("div", { class: "rl-buttons" },
-        button("Check my guess", () => {
-          if (state.placed || state.choice) reveal();
-          else say(["Put the mark somewhere or choose one of the two, or skip the guess."]);
-        }, true),
-        button("Skip", () => { state.placed = false; state.choice = ""; reveal(); })));
+      guessForm(el.id, "What takes longer?",
+        [["memory", "moving the bytes (memory)"], ["compute", "computing (compute)"]], {
+          choose: (key) => { state.choice = key; },
+          check() {
+            if (state.placed || state.choice) reveal();
+            else say(["Put the mark somewhere or choose one of the two, or skip the guess."]);
+          },
+          skip() { state.placed = false; state.choice = ""; reveal(); } }));
     controls.replaceChildren();
     say([], false);
   }
 
-  const reads = {};
+  const [reads, read] = readouts([["W", "work W"], ["Q", "bytes Q"], ["I", "I = W / Q"],
+    ["ridge", "ridge P / BW"], ["compute", "computing, W / P", "compute"],
+    ["memory", "moving, Q / BW", "memory"], ["best", "T_best, the longer"],
+    ["worst", "T_worst, the sum"]]);
+  const sources = make("div");
   function explorePanel() {
-    const list = make("dl", { class: "rl-reads" });
-    for (const [key, name, kind] of [["W", "work W"], ["Q", "bytes Q"], ["I", "I = W / Q"],
-      ["ridge", "ridge P / BW"], ["compute", "computing, W / P", "compute"],
-      ["memory", "moving, Q / BW", "memory"], ["best", "T_best, the longer"],
-      ["worst", "T_worst, the sum"]]) {
-      reads[key] = make("span");
-      const value = make("dd", {}, reads[key]);
-      if (kind) {
-        reads[`${key}Bar`] = make("span", { class: `rl-bar rl-fill-${kind}` });
-        value.append(make("span", { class: "rl-track", "aria-hidden": "true" }, reads[`${key}Bar`]));
-      }
-      list.append(make("dt", {}, name), value);
-    }
     const next = ask.length > 1 ? [button("Guess another", () => { predict(); guess.focus(); })] : [];
-    panel.replaceChildren(list, make("div", { class: "rl-buttons" }, ...next));
+    panel.replaceChildren(make("p", { class: "rl-step" }, "Drag the point, or use the arrow keys on "
+      + "it: it changes the bytes Q and leaves the work W alone. Then try another machine. Rates "
+      + "and times are derived from W, Q, P and BW."),
+    reads, make("div", { class: "rl-buttons" }, ...next), sources);
   }
 
-  function select(name, options, chosen, change) {
-    const id = `${el.id}-${name.replace(/\W/g, "")}`;
-    const node = make("select", { id },
-      ...options.map(([value, words, off]) => make("option", off ? { value, disabled: "" } : { value },
-        words)));
-    node.value = chosen;
-    node.addEventListener("change", () => {
-      change(node.value);
-      controls.querySelector(`[id="${id}"]`).focus();  // the list was made anew
-    });
-    return make("div", { class: "rl-control" }, make("label", { for: id }, name), node);
-  }
   function exploreControls() {
     const at = now(), op = ops[state.op], machine = at.machine;
     const known = dtypes(state.machine, state.op);
-    const source = (name, spec) => make("p", { class: "rl-source" },
-      make("b", {}, `${name} = ${spec.text}`), `, ${spec.kind}: ${spec.about}`);
     const mappings = op.counts.map(({ name }, i) => {
       const node = button(name, () => { state.bytes = count(i).bytes; touched(); });
       node.dataset.bytes = i;
       return node;
     });
+    const picked = (name, ...more) => select(`${el.id}-${name.replace(/\W/g, "")}`, name, ...more);
     controls.replaceChildren(
-      make("p", { class: "rl-step" }, "Drag the point, or use the arrow keys on it: it changes "
-        + "the bytes Q and leaves the work W alone. Then try another machine. Rates and times are "
-        + "derived from W, Q, P and BW."),
       make("div", { class: "rl-row" },
-        select("Op", ops.map((o, i) => [i, o.label]), state.op, (i) => change({ op: Number(i) })),
-        select("Machine", machines.map((m, i) => [i, m.name, !dtypes(i, state.op).length]),
+        picked("Op", ops.map((o, i) => [i, o.label]), state.op, (i) => change({ op: Number(i) })),
+        picked("Machine", machines.map((m, i) => [i, m.name, !dtypes(i, state.op).length]),
           state.machine, (i) => change({ machine: Number(i) })),
-        select("Numbers", known.map((d) => [d, d]), state.dtype, (dtype) => change({ dtype })),
-        select("Bandwidth figure", machine.bandwidths.map((b, i) => [i, `${b.text}, ${b.kind}`]),
+        picked("Numbers", known.map((d) => [d, d]), state.dtype, (dtype) => change({ dtype })),
+        picked("Bandwidth figure", machine.bandwidths.map((b, i) => [i, `${b.text}, ${b.kind}`]),
           state.figure, (i) => change({ figure: Number(i) }))),
       make("div", { class: "rl-buttons", role: "group", "aria-labelledby": `${el.id}-moves` },
-        make("span", { id: `${el.id}-moves` }, "The op moves"), ...mappings),
+        make("span", { id: `${el.id}-moves`, class: "rl-step" }, `How often each byte crosses ${
+          machine.link} (again, where the chip had no room to keep it; W stays):`), ...mappings));
+    sources.replaceChildren(
       ...Object.keys(count().work).map((d) => source(`${d} P`, machine.peaks[d])),
       source(`${machine.link} BW`, at.figure));
   }
@@ -378,7 +254,9 @@ function render({ model, el }) {
     if (!known.includes(state.dtype)) state.dtype = dtypes(state.machine, state.op)[0];
     if (to.op !== undefined || state.dtype !== dtype) state.bytes = count().bytes;
     const after = now();
-    state.ghost = before.P !== after.P || before.BW !== after.BW ? before : null;
+    const was = before.machine !== after.machine ? before.machine.name.split(",")[0]
+      : dtype !== state.dtype ? dtype : before.figure.text;
+    state.ghost = before.P !== after.P || before.BW !== after.BW ? { ...before, was } : null;
     describe("");
     exploreControls();
     touched();
@@ -395,9 +273,7 @@ function render({ model, el }) {
     const words = { W: show(at.W, "FLOP"), Q: show(at.Q, "B"), I: show(at.I, "FLOP/B"),
       ridge: show(at.ridge, "FLOP/B"), compute: show(at.compute, "s"), memory: show(at.memory, "s"),
       best: show(at.best, "s"), worst: show(at.worst, "s") };
-    for (const [key, value] of Object.entries(words)) reads[key].textContent = value;
-    reads.computeBar.style.width = `${100 * at.compute / at.best}%`;
-    reads.memoryBar.style.width = `${100 * at.memory / at.best}%`;
+    for (const [key, value] of Object.entries(words)) read(key, value, at[key] / at.best);
     for (const node of controls.querySelectorAll("[data-bytes]")) {
       node.setAttribute("aria-pressed", Math.abs(count(node.dataset.bytes).bytes / at.Q - 1) < 1e-9);
     }
@@ -432,63 +308,24 @@ function render({ model, el }) {
     state.bytes = now().W / 10 ** clamp(exponent, x0, x1);
     touched(false);
   }
-  const where = { "rl-guess": [() => log(state.guess), setGuess, y0, y1],
-    "rl-point": [() => log(now().I), setIntensity, x0, x1] };
-  for (const [node, name] of [[guess, "rl-guess"], [point, "rl-point"]]) {
-    const [value, set, low, high] = where[name];
-    node.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 0.05, ArrowUp: 0.05, ArrowLeft: -0.05, ArrowDown: -0.05,
-        PageUp: 0.5, PageDown: -0.5 }[event.key];
-      if (event.altKey || event.ctrlKey || event.metaKey) return;
-      if (step) set(Math.round((value() + step) / 0.05) * 0.05);
-      else if (event.key === "Home") set(low);
-      else if (event.key === "End") set(high);
-      else if (name === "rl-guess" && event.key === "Enter") { setGuess(value()); reveal(); }
-      else return;
-      event.preventDefault();
-    });
-    // A finger on a handle drags it; touch-action has no effect inside an SVG.
-    node.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
-    node.addEventListener("pointerdown", (event) => {
-      if (event.button) return;
-      node.setPointerCapture(event.pointerId);
-      event.preventDefault();
-      node.focus({ preventScroll: true });
-    });
-    node.addEventListener("pointermove", (event) => {
-      if (node.hasPointerCapture(event.pointerId)) follow(event);
-    });
-  }
-  function follow(event) {
-    const frame = svg.getBoundingClientRect();
-    if (state.revealed) setIntensity(log(fromX(event.clientX - frame.left)));
-    else setGuess(log(fromY(event.clientY - frame.top)));
-  }
-  svg.addEventListener("click", (event) => { if (!event.target.closest(".rl-handle")) follow(event); });
-  // Page and JupyterLab shortcuts are not meant for what is typed here.
-  for (const type of ["keydown", "keyup"]) {
-    el.addEventListener(type, (event) => event.stopPropagation());
-  }
-  el.dataset.lmSuppressShortcuts = "true";
+  const follow = (event) => {
+    const [x, y] = plot.from(event);
+    if (state.revealed) setIntensity(x);
+    else setGuess(y);
+  };
+  const by = (value, steps) => Math.round((value + steps * 0.05) / 0.05) * 0.05;
+  drags(guess, { follow, by: (steps) => setGuess(by(log(state.guess), steps)),
+    home: () => setGuess(y0), end: () => setGuess(y1),
+    enter() { setGuess(log(state.guess)); reveal(); } });
+  drags(point, { follow, by: (steps) => setIntensity(by(log(now().I), steps)),
+    home: () => setIntensity(x0), end: () => setIntensity(x1) });
+  plot.svg.addEventListener("click", (event) => {
+    if (!event.target.closest(".rl-handle")) follow(event);
+  });
 
-  function resize() {
-    const width = plot.clientWidth;
-    if (!width || width === box.width) return;
-    box = { ...box, width, height: Math.round(clamp(width * 0.8, 300, 440)) };
-    svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
-    svg.setAttribute("width", box.width);
-    svg.setAttribute("height", box.height);
-    draw();
-  }
-
-  const figure = make("div", { class: "rl-roofline" }, question,
-    make("div", { class: "rl-stage" }, plot, make("div", {}, status, panel), controls));
-  el.replaceChildren(figure, ...(tables ? [tables] : []));
-  box = { ...box, width: 640, height: 430 };
   predict();
-  box.width = 0;
-  resize();
-  new ResizeObserver(resize).observe(plot);
+  stage(el, question, plot.node, controls, status, panel);
+  plot.fit(draw);
 }
 
 export default { render };

@@ -77,7 +77,7 @@ def cases() -> tuple[Case, ...]:
                 "2048 tokens go through a layer of a language model together: 2048 rows of 4096 "
                 "numbers times a 4096 x 4096 matrix of weights.",
                 lambda dtype: ops.Matmul(M=2048, K=4096, N=4096, dtype=dtype),
-                mappings={"rows 8 times, weights 16 times": lambda op: op.reloaded(8, 16)}),
+                mappings={"each row 8 times, each weight 16 times": lambda op: op.reloaded(8, 16)}),
         Case.of("matmul, 128 tokens",
                 "128 tokens, one each of 128 conversations, go through a layer of a language model "
                 "together: 128 rows of 4096 numbers times a 4096 x 4096 matrix of weights.",
@@ -119,7 +119,7 @@ def roofline(machines: Sequence[Machine] = (), ops: Sequence[Case] = (), *,
     used = {d for case in ops for by_dtype in case.counts.values()
             for count in by_dtype.values() for d in count.work}
     data = {
-        "machines": [_machine(m, used) for m in machines],
+        "machines": [machine_data(m, used) for m in machines],
         "ops": [{"label": case.label, "says": case.says,
                  "counts": [{"name": name, "by": {d: _count(c) for d, c in by_dtype.items()}}
                             for name, by_dtype in case.counts.items()]} for case in ops],
@@ -128,7 +128,8 @@ def roofline(machines: Sequence[Machine] = (), ops: Sequence[Case] = (), *,
     first, case = machines[keys.index(ask[0][0])], ops[labels.index(ask[0][1])]
     return Live("roofline", data, _question(first, case), (
         ("What each machine is entitled to (derived)", _entitlements(machines, ops)),
-        ("The machines' numbers", _numbers(machines, used))))
+        ("The machines' numbers", machine_rows(machines, used))),
+        "a roofline to guess at, reveal and drag")
 
 
 def _dtypes(machine: Machine, case: Case) -> list[str]:
@@ -137,7 +138,8 @@ def _dtypes(machine: Machine, case: Case) -> list[str]:
             if all(d in machine.peaks for d in count.work)]
 
 
-def _machine(machine: Machine, dtypes: set[str]) -> dict[str, Any]:
+def machine_data(machine: Machine, dtypes: set[str]) -> dict[str, Any]:
+    """A machine for a page: its peaks for `dtypes`, the slow link's figure and its rivals."""
     link = machine.bandwidths[machine.slow_link]
     return {"name": machine.name, "link": machine.slow_link,
             "peaks": {dtype: _spec(spec) for dtype, spec in machine.peaks.items()
@@ -183,7 +185,8 @@ def _entitlements(machines: Sequence[Machine], cases: Sequence[Case]) -> list[li
     return rows
 
 
-def _numbers(machines: Sequence[Machine], dtypes: set[str]) -> list[list[str]]:
+def machine_rows(machines: Sequence[Machine], dtypes: set[str]) -> list[list[str]]:
+    """The same numbers as a table, with where each is from."""
     rows = [["machine", "what", "value", "kind", "from"]]
     for machine in machines:
         link = machine.bandwidths[machine.slow_link]
