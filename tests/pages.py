@@ -5,13 +5,13 @@ what nbval compares, so they are as good as computed; in a Markdown page each {c
 is evaluated here.
 """
 
-import ast
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import coursebook
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,29 +64,20 @@ def cell_text(cell: dict) -> str:
     return "\n".join(texts)
 
 
-def evaluate(body: str) -> str:
-    """What a {computed} block prints: the repr of its last expression."""
-    tree = ast.parse(body)
-    last = tree.body.pop()
-    names: dict = {}
-    exec(compile(tree, "block", "exec"), names)
-    if not isinstance(last, ast.Expr):
-        raise ValueError("a {computed} block ends in an expression")
-    return repr(eval(compile(ast.Expression(last.value), "block", "eval"), names))
-
-
 HEADING = re.compile(r"^#{1,6} +(.*)$")
 FENCE = re.compile(r"^(`{3,}|~{3,}|:{3,})")
 
 
 def _add_markdown(sections: list[Section], page: str, text: str) -> None:
+    scope: dict = {}  # the {computed} blocks of a page share their names, as in the book
     fence, body, kind = "", [], ""
     for line in text.splitlines():
         mark = FENCE.match(line)
         if fence and mark and line.strip() == fence:
             if kind == "{computed}":
                 source = "\n".join(row for row in body if not row.startswith(":"))
-                sections[-1].outputs.append(evaluate(source))
+                scope.update(coursebook.names(source))
+                sections[-1].outputs.append(coursebook.run(source, scope))
             fence = ""
         elif fence:
             body.append(line)
