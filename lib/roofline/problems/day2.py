@@ -525,10 +525,10 @@ def batching(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
                 "Q counts bytes, not elements": best / B / P_BF16})
     yield Part("gain", B * alone / best, "", f"B × T_one / T_best = {B} × {time(alone)} / "
                f"{time(best)}",
-               {"each takes as long, but there are B of them": 1,
-                "it is B tokens in that time": alone / best / B,
-                "a pair of FLOPs is one multiply-add for each token": 2 * B,
-                "the batch moves the weights once": B**2})
+               {"the batch takes little longer than one token, and has B of them": 1,
+                "the batch goes on top": best / alone / B,
+                "that is where the gain would end, at the ridge": P / BW,
+                "B tokens in nearly the same time, once": B**2})
 
 
 @problem(
@@ -598,8 +598,8 @@ def _attention(op: DecodeAttention) -> Iterator[Part]:
     yield Part("Q", Q, "B",
                f"p (2 B {'H' if G == H else 'G'} L d + 2 B H d) = {p} B × (2 × {B} × {G} × {L:,} × "
                f"{d} + 2 × {B} × {H} × {d})",
-               {"K and V, and a bf16 number has 2 bytes": Q / 2,
-                "elements of two caches, each of 2 bytes": Q / 4,
+               {"both K and V cross, and in bytes": Q / 2,
+                "count both K and V, and bytes, not elements": Q / 4,
                 "each sequence has a cache of its own": Q / B,
                 "every kv head has a cache of its own": Q / G,
                 f"one {op.dtype} number has {p} bytes": 2 * Q,
@@ -855,10 +855,10 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
 @problem(
     "day2.do.two_chips",
     ask="Two Trn2 devices, each with P = {P} in bf16, BW = {BW} of HBM and BW_link = {BW_link} to "
-        "the other in each direction, share y = x W, x {B} × {D}, W {D} × {F}, bf16. D is split: "
-        "each device takes half of the columns of x and half of the rows of W, and so has a "
-        "partial sum of every number of y. They exchange these (bf16), so that each ends with "
-        "all of y. For one device, find W, Q (its halves read, a y written), the bytes Q_link it "
+        "the other in each direction (all links together), share y = x W, x {B} × {D}, W {D} × "
+        "{F}, bf16. D is split: each device takes half of the columns of x and half of the rows "
+        "of W, and so has a partial sum of every number of y. They exchange these (bf16), so that "
+        "each ends with all of y. For one device, find W, Q (its halves read, a y written), the bytes Q_link it "
         "sends, the three times, the roof that binds and T_best. The transfer outlasts the FLOPs "
         "while D is below which D_flop? It outlasts the bytes of HBM while D is below which "
         "D_HBM? And when does it set the time?",
@@ -872,9 +872,10 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
     op, p = Linear(B, D // 2, F), P_BF16
     W, Q, sent = op.flops, op.algorithmic.hbm_bytes, AllReduce(B * F, chips=2).link_bytes
     times = {"compute": W / P, "HBM": Q / BW, "link": sent / BW_link}
-    yield Part("W", W, "FLOP", f"2 B (D / 2) F = 2 × {B:,} × {D // 2:,} × {F:,}",
+    yield Part("W", W, "FLOP", f"2 B (D / 2) F = 2 × {B:,} × {D // 2:,} × {F:,}\n"
+               "Adding up what comes in, B F / 2 adds, is left out.",
                {"each device has half of D": 2 * W, "a multiply and an add are two FLOPs": W / 2,
-                "D is halved, B and F are not": W / 2 / 2})
+                "D is halved, B and F are not": W / 4})
     yield Part("Q", Q, "B", f"p (B D / 2 + D F / 2 + B F) = {p} B × ({B:,} × {D // 2:,} + "
                f"{D // 2:,} × {F:,} + {B:,} × {F:,})",
                {"each device has half of x and W": Linear(B, D, F).algorithmic.hbm_bytes,
@@ -903,7 +904,8 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
     yield from _three(times)
     by_flop, by_byte = p * P / BW_link, 2 * (BW / BW_link - 1) * B * F / (B + F)
     yield Part("D_flop", by_flop, "", f"p P / BW_link = {p} × {rate(P)} / {band(BW_link)}\n"
-               "p B F / BW_link > B D F / P: B and F cancel.",
+               "p B F / BW_link > B D F / P: B and F cancel. A pair that shares fewer links has "
+               "less BW_link, and a larger D.",
                {"a bf16 number has 2 bytes, and each device has half of D": by_flop / 2,
                 "a multiply and an add are two FLOPs": by_flop * 2,
                 "P is the device's, not one core's": by_flop / CORES,
@@ -959,7 +961,7 @@ def more_P(P: float, BW: float, times: float, D: int, F: int, prompt: int) -> It
                     else "P has grown, so the FLOPs take less": best / times if memory else W / P,
                     "the longer of the two times sets the pace": min(t_flop, t_byte),
                     "with full overlap the two times do not add up": t_flop + t_byte,
-                    "more P makes nothing slower": best * times**2,
+                    f"P and BW are one core's, not those of {CORES} cores": best / CORES,
                     ("Q counts bytes, not elements" if memory
                      else "P grew once"): best / 2 if memory else best / times})
         if one.B == 1:
@@ -1018,13 +1020,9 @@ def gpu_tpu(chip_gpu: str, P_gpu: float, BW_gpu: float, chip_tpu: str, P_tpu: fl
             best[name, kind] = max(W / P, Q / BW)
             if name == "decode":
                 memory.append(Q / BW >= W / P)
-            yield replace(_best(W, Q, P, BW, f"{name}_{kind}"), slips={
-                "the longer of the two times sets the pace": min(W / P, Q / BW),
-                "with full overlap the two times do not add up": W / P + Q / BW,
-                "FLOPs go with P and bytes with BW": max(W / BW, Q / P),
-                "Q counts bytes, not elements; W counts a multiply-add twice":
-                best[name, kind] / 2,
-                "the dense peak and plain bytes: nothing doubles": 2 * best[name, kind]})
+            part = _best(W, Q, P, BW, f"{name}_{kind}")
+            yield replace(part, slips={label: value for label, value in part.slips.items()
+                                       if "core" not in label})
     gpu, tpu = best["decode", "gpu"], best["decode", "tpu"]
     right = "gpu" if gpu < tpu else "tpu" if tpu < gpu else "same"
     yield Choice("faster", right, {"gpu": chip_gpu, "tpu": chip_tpu, "same": "neither"},
@@ -1085,15 +1083,16 @@ def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator
                      f"{per_byte(ridge)}.",
                      {"some": "x and y grow with B as the work does: see what I tends to."})
         return
-    near = ridge * p * E / (2 * k)
-    yield Part("B_ridge", near, "", f"ridge × (p / 2) × experts / k = {ridge:.7g} × {p} / 2 × {E} "
-               f"/ {k}\nAn expert needs about the ridge in tokens (p / 2 times it), and gets k B / "
-               "experts.",
+    B_ridge, near = cross.exact, ridge * p * E / (2 * k)
+    yield Part("B_ridge", B_ridge, "", f"3 p ridge experts F / (6 k F - 2 p ridge) = 3 × {p} × "
+               f"{ridge:.7g} × {E} × {F:,} / (6 × {k} × {F:,} - 2 × {p} × {ridge:.7g})\n"
+               "From 6 B k D F = ridge × p (2 B D + 3 experts D F). Nearly: an expert needs "
+               f"p / 2 × ridge tokens and gets k B / experts, so B = {near:.4g}.",
                {"an expert gets k B / experts tokens, not B": near * k / E,
-                "each token is in k experts": near * k,
+                "each token is in k experts": B_ridge * k,
                 "more experts need more tokens": near * (k / E) ** 2,
-                "a multiply and an add are two FLOPs": near * 2},
-               also=(cross.exact, cross.least))
+                "x and y cross too": near},
+               also=(cross.least,))
 
 
 # --- Do -----------------------------------------------------------------------------------------
@@ -1152,7 +1151,7 @@ def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
     ask="Count decode attention with a KV cache, for your own model: B = {B} sequences, each with "
         "L = {L} cached tokens; {heads} query heads share {kv_heads} kv heads of d = {d}, bf16. "
         + SCORES + "Find W, Q and I, the share of Q that is the K and V caches, and the tensor "
-        "that dominates Q. Why is I so low?",
+        "that dominates Q. Why is I so low? Put in your own sizes.",
     fixed=dict(B=4, L=32768, heads=OWN.heads, kv_heads=OWN.kv_heads, d=OWN.d),
     draw=lambda r: dict(B=r.choice((2, 3, 8)), L=r.choice((1024, 8192, 65536)), **r.choice([
         dict(heads=m.heads, kv_heads=m.kv_heads, d=m.d) for m in MODELS.values()
@@ -1199,10 +1198,11 @@ def check_2048(ridge: float, D: int, other: int) -> Iterator[AnyPart]:
         raise ValueError("D and other have to differ")
     yield from _solved(D, ridge)
     narrow = other > D
+    size = "fewer" if narrow else "more"
     options = {"more_rows": "more: rows of x and y are a bigger share of Q",
-               "more_weights": "more: there are other weights to fetch",
+               "more_weights": f"more: there are {size} weights to serve",
                "less_rows": "less: rows of x and y are a smaller share of Q",
-               "less_weights": "less: there are other weights to fetch",
+               "less_weights": f"less: there are {size} weights to fetch",
                "same": "the same: I is near B, whatever D is"}
     right = "more_rows" if narrow else "less_rows"
     weights = "The number of weights cancels: each brings its bytes and its FLOPs."

@@ -1,0 +1,431 @@
+"""Day 2's own numbers, as arithmetic a reader can redo; nothing here comes from `problems`.
+
+One physical Trn2 core: 128 x 128 processing elements x 2 FLOPs x 2.4 GHz, and an eighth of the
+device's 3 TB/s.
+"""
+
+from operator import attrgetter
+
+import pytest
+
+from roofline import ask
+from roofline.check import WrongAnswer
+
+P = 128 * 128 * 2 * 2.4e9
+BW = 3e12 / 8
+RIDGE = P / BW
+P8, BW8, LINK = 8 * P, 3e12, 1.28e12  # the device
+N = 4096
+
+# decode, B = 1, and prefill, B = 2048, through 4096 x 4096, p = 2
+W_1, Q_1 = 2 * 1 * N * N, 2 * (1 * N + N * N + 1 * N)
+W_B, Q_B = 2 * 2048 * N * N, 2 * (2048 * N + N * N + 2048 * N)
+B_RIDGE = 210 * N / (N - 2 * 210)
+
+
+def layer(B, D, F, p=2, p_w=2):
+    """W and Q of y = x W."""
+    return 2 * B * D * F, p * (B * D + B * F) + p_w * D * F
+
+
+def crosses(D, F, ridge):
+    """B where 2 B D F = ridge * 2 (B D + D F + B F)."""
+    return ridge * D * F / (D * F - ridge * (D + F))
+
+
+# --- the curriculum's figures --------------------------------------------------------------------
+
+def test_the_core():
+    assert P == 78.6432e12 and BW == 375e9
+    assert round(P / 1e12, 1) == 78.6 and round(RIDGE) == 210
+
+
+def test_decode():
+    assert W_1 == 33_554_432
+    assert 1 * 4096 + 4096 * 4096 + 1 * 4096 == 16_785_408
+    assert Q_1 == 2 * 16_785_408 == 33_570_816
+    assert round(W_1 / Q_1, 1) == 1.0
+    assert round(W_1 / P * 1e6, 2) == 0.43 and round(Q_1 / BW * 1e6, 1) == 89.5
+    assert W_1 / P / (Q_1 / BW) < 0.005
+
+
+def test_prefill():
+    assert round(W_B / 1e9, 2) == 68.72
+    assert Q_B == 2 * 33_554_432 == 67_108_864
+    assert W_B / Q_B == 1024
+    assert round(W_B / P * 1e6) == 874 and round(Q_B / BW * 1e6) == 179
+
+
+@pytest.mark.parametrize(("D", "numerator", "denominator", "B"), [
+    (4096, 860_160, 3676, 234), (2048, 430_080, 1628, 264)])
+def test_crossover(D, numerator, denominator, B):
+    assert (numerator, denominator) == (210 * D, D - 2 * 210)
+    assert round(numerator / denominator) == B
+    for b, above in ((B - 1, False), (B + 1, True)):
+        W, Q = layer(b, D, D)
+        assert (W / Q >= 210) == above
+
+
+def test_rivals_move_the_crossover_by_a_third():
+    assert round(P / 500e9) == 157 and round(P / 358e9) == 220
+    assert round(crosses(N, N, P / 500e9)) == 170
+    assert round(crosses(N, N, P / 358e9)) == 246
+    assert round((246 - 170) / 234, 2) == 0.32
+
+
+def test_int8_halves_the_time():
+    W, Q = layer(1, N, N, p_w=1)
+    assert round(W / Q, 1) == 2.0 and round(Q_1 / Q, 1) == 2.0
+
+
+# --- the page's own answers ----------------------------------------------------------------------
+
+# Llama 3.1 8B: D 4096, F 14336, 32 heads of 128, 8 kv heads; Qwen2.5 7B: 3584, 18944, 28 and 4
+UP = layer(128, 4096, 14336)
+INT8 = 2 * (N + N) + N * N
+MHA = dict(W=4 * 8 * 32 * 4096 * 128, Q=2 * (2 * 8 * 32 * 4096 * 128 + 2 * 8 * 32 * 128))
+GQA = 2 * (2 * 8 * 8 * 4096 * 128 + 2 * 8 * 32 * 128)
+MLA = dict(W=2 * 128 * 8192 * (512 + 64 + 512), Q=2 * (128 * (576 + 512) + 8192 * 576))
+BLOCK = 2 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+HALF = dict(W=2 * 2048 * 7168 * 4096, Q=2 * (2048 * 7168 + 7168 * 4096 + 2048 * 4096))
+MOE = dict(W=6 * 256 * 2 * 4096 * 14336, Q=2 * (2 * 256 * 4096 + 3 * 8 * 4096 * 14336))
+OWN = dict(W=4 * 4 * 28 * 32768 * 128, Q=2 * (2 * 4 * 4 * 32768 * 128 + 2 * 4 * 28 * 128))
+
+NUMBERS = {
+    "day2.open.bound": dict(I=6e9 / 150e6, ridge=RIDGE, binds="memory", T_best=150e6 / BW,
+                            T_worst=6e9 / P + 150e6 / BW, rate=40 * BW),
+    "day2.open.overlap": dict(ratio=(360 + 120) / 360, most=2, where="ridge"),
+    "day2.open.ridge": dict(says="meanwhile", left="wait"),
+    "day2.flops": dict(outputs=32 * 3072, each=1024, W=2 * 32 * 1024 * 3072),
+    "day2.bytes": dict(cross="all", x=2 * 32 * 1024, weights=2 * 1024 * 3072, y=2 * 32 * 3072,
+                       Q=2 * (32 * 1024 + 1024 * 3072 + 32 * 3072)),
+    "day2.decode": dict(W=33_554_432, Q=33_570_816, I=1.0, T_flop=0.4267e-6, T_byte=89.52e-6,
+                        side="memory", T_best="89.5 us", busy=0.4267 / 89.52),
+    "day2.why_I_is_B": dict(uses=16, I_2=8, I_1=16, I_4=4, why="weight"),
+    "day2.fade.prefill": dict(Q=67_108_864, I=1024, side="compute", T_flop=873.8e-6,
+                              T_byte=178.96e-6, T_best="874 us"),
+    "day2.crossover": dict(numerator=860_160, denominator=3676, B=234),
+    "day2.fade.up_projection": dict(W=UP[0], Q=UP[1], I=UP[0] / UP[1], side="memory",
+                                    B_ridge=crosses(4096, 14336, RIDGE)),
+    "day2.rival_moves": dict(ridge_low=P / 358e9, ridge_high=P / 500e9, B_low=246, B_high=170.4,
+                             apart=(246.07 - 170.37) / 233.64, more_BW="smaller"),
+    "day2.batching": dict(I=2 * 16 * N * N / (2 * (2 * 16 * N + N * N)), side="memory",
+                          T_best=2 * (2 * 16 * N + N * N) / BW,
+                          each=2 * (2 * 16 * N + N * N) / BW / 16,
+                          gain=16 * (2 * N + N * N) / (32 * N + N * N)),
+    "day2.int8": dict(Q=INT8, I=W_1 / INT8, side="memory", T_best=INT8 / BW, faster=Q_1 / INT8,
+                      scales=4 * N, lost=4 * N / N**2),
+    "day2.kv_cache": dict(MHA, I=MHA["W"] / MHA["Q"], side="memory", T_best=MHA["Q"] / BW,
+                          dominates="cache", batch="stays"),
+    "day2.gqa": dict(g=4, Q=GQA, I=MHA["W"] / GQA, side="memory", T_best=GQA / BW,
+                     faster=MHA["Q"] / GQA),
+    "day2.mla": dict(mha=2 * 2 * 128 * 128, mla=2 * (512 + 64), smaller=65536 / 1152,
+                     W=MLA["W"], I=MLA["W"] / MLA["Q"], side="compute"),
+    "day2.long_context": dict(weights=BLOCK, token=2 * 2 * 8 * 128, L_one=BLOCK / 4096,
+                              L_batch=BLOCK / 4096 / 32, shares="weights"),
+    "day2.link": dict(T_flop=400e9 / P8, T_HBM=1.5e9 / BW8, T_link=1e9 / LINK, binds="link",
+                      T_best=1e9 / LINK, rate=400e9 / (1e9 / LINK)),
+    "day2.do.two_chips": dict(HALF, Q_link=2 * 2048 * 4096, T_flop=HALF["W"] / P8,
+                              T_HBM=HALF["Q"] / BW8, T_link=2 * 2048 * 4096 / LINK,
+                              binds="compute", T_best=HALF["W"] / P8, D_flop=2 * P8 / LINK,
+                              D_HBM=2 * (BW8 / LINK - 1) * 2048 * 4096 / (2048 + 4096),
+                              when="both"),
+    "day2.more_P": dict(before=Q_1 / BW, after=Q_1 / BW, share=W_1 / (Q_1 / BW) / (2 * P),
+                        prefill_before=W_B / P, prefill_after=W_B / (2 * P), helps="bytes"),
+    "day2.gpu_tpu": dict(ridge_gpu=989.4 / 3.35, ridge_tpu=197e3 / 810,
+                         decode_gpu=Q_1 / 3.35e12, decode_tpu=Q_1 / 810e9,
+                         prefill_gpu=W_B / 989.4e12, prefill_tpu=W_B / 197e12, faster="gpu",
+                         why="bw"),
+    "day2.moe": dict(weights=2 * 8 * 3 * 4096 * 14336, each=2 * 256 / 8, I=MOE["W"] / MOE["Q"],
+                     side="memory",  # 6 B k D F = ridge p (2 B D + 3 E D F)
+                     B_ridge=RIDGE * 6 * 8 * 14336 / (12 * 14336 - RIDGE * 4)),
+    "day2.do.redo": dict(W_1=W_1, Q_1=Q_1, I_1=W_1 / Q_1, T_1=Q_1 / BW, W_B=W_B, Q_B=Q_B,
+                         I_B=1024, T_B=W_B / P, B_ridge=crosses(N, N, RIDGE)),
+    "day2.do.up_projection": dict(ridge=RIDGE, I_most=3584 * 18944 / (3584 + 18944),
+                                  reaches="yes", B_ridge=crosses(3584, 18944, RIDGE)),
+    "day2.do.kv_cache": dict(OWN, I=OWN["W"] / OWN["Q"],
+                             share=4 * 4 * 4 * 32768 * 128 / OWN["Q"], dominates="cache",
+                             why="few"),
+    "day2.check.2048": dict(numerator=430_080, denominator=1628, B=264, than_other="more_rows"),
+}
+
+
+@pytest.mark.parametrize("id", NUMBERS)
+def test_the_pages_own_answer(id):
+    q = ask(id)
+    assert q.check(**NUMBERS[id]).right
+    for part in q.parts:
+        if isinstance(number := NUMBERS[id][part.name], int | float):
+            assert part.value == pytest.approx(number, rel=2e-3)
+
+
+def test_every_day_2_problem_is_here():
+    from roofline.problems import BANK
+    assert {id for id in BANK if id.startswith("day2.")} == set(NUMBERS)
+
+
+@pytest.mark.parametrize("id", ["day2.crossover", "day2.do.redo"])
+@pytest.mark.parametrize("ridge", [209.6, 209.7, 210, RIDGE])
+def test_every_legal_ridge_is_right(id, ridge):
+    name = "B" if id == "day2.crossover" else "B_ridge"
+    exact = crosses(N, N, ridge)
+    for B in (exact, round(exact), int(exact), int(exact) + 1):
+        assert ask(id).check(**{name: B}).outcomes
+    assert 233 <= exact <= 234
+
+
+@pytest.mark.parametrize("D", [600, 1024, 1536])  # a narrow layer magnifies the ridge's rounding
+@pytest.mark.parametrize("ridge", [78.6 / 0.375, 209.7, 210, RIDGE])
+def test_every_legal_ridge_is_right_for_a_narrow_layer(D, ridge):
+    exact = crosses(D, D, ridge)
+    assert ask("day2.check.2048", D=D).check(B=exact).outcomes
+    assert ask("day2.do.up_projection", D=D, F=D).check(B_ridge=exact).outcomes
+
+
+@pytest.mark.parametrize(("D", "F", "reached"), [
+    (4096, 4096, True), (420, 420, True), (419, 419, False), (300, 699, True), (300, 690, False),
+    (1, 1, False), (209, 10**6, False), (211, 10**6, True)])
+def test_any_width_is_answered(D, F, reached):
+    # 1/D + 1/F < 1/ridge, or no batch is enough
+    assert (1 / D + 1 / F < 1 / RIDGE) == reached
+    for id in ("day2.do.up_projection", "day2.fade.up_projection"):
+        q = ask(id, D=D, F=F)
+        assert q.check(B_ridge=crosses(D, F, RIDGE) if reached else "never").outcomes
+    if D == F:
+        own = ask("day2.do.redo", D=D)
+        assert own.check(B_ridge=crosses(D, F, RIDGE) if reached else "never").outcomes
+
+
+# --- two chips: the transfer sets the time exactly where the condition says ----------------------
+
+@pytest.mark.parametrize("B", [16, 128, 2048])
+@pytest.mark.parametrize("F", [1024, 8192])
+@pytest.mark.parametrize("link", [0.3e12, 1.28e12, 2.5e12])
+def test_where_the_transfer_sets_the_time(B, F, link):
+    D_flop, D_HBM = 2 * P8 / link, 2 * (BW8 / link - 1) * B * F / (B + F)
+    for D in (2, 64, *(2 * int(edge * near / 2) for edge in (D_flop, D_HBM)
+                       for near in (0.9, 1.1))):
+        q = ask("day2.do.two_chips", B=B, D=max(D, 2), F=F, BW_link=link)
+        binds = next(part.right for part in q.parts if part.name == "binds")
+        assert (binds == "link") == (max(D, 2) < min(D_flop, D_HBM))
+
+
+def test_a_link_as_fast_as_hbm_never_outlasts_it():
+    assert ask("day2.do.two_chips", BW_link=BW8).check(D_HBM="never").outcomes
+
+
+# --- the slips: what someone with that misconception would write ---------------------------------
+
+SLIPS = {
+    "day2.flops": [
+        ("outputs", 32 * 1024, "that is x"), ("outputs", 1024 * 3072, "the weights"),
+        ("outputs", 32 + 3072, "sum"), ("each", 2048, "FLOPs come next"),
+        ("each", 3072, "runs over D"), ("each", 1024 * 3072, "not a row"),
+        ("W", 32 * 1024 * 3072, "two FLOPs"), ("W", 2 * 32 * 3072, "D multiply-adds"),
+        ("W", 2 * 1024 * 3072, "every token"), ("W", 4 * 32 * 1024 * 3072, "in it already")],
+    "day2.bytes": [
+        ("x", 32 * 1024, "elements"), ("x", 4 * 32 * 1024, "2 bytes"),
+        ("x", 2 * 32 * 3072, "not F"),
+        ("weights", 1024 * 3072, "elements"), ("weights", 4 * 1024 * 3072, "2 bytes"),
+        ("weights", 2 * 32 * 3072, "not B"), ("y", 2 * 32 * 1024, "not D"),
+        ("Q", 2 * (32 * 1024 + 32 * 3072), "weights cross"),
+        ("Q", 2 * (32 * 1024 + 1024 * 3072), "y is written"),
+        ("Q", 32 * 1024 + 1024 * 3072 + 32 * 3072, "elements")],
+    "day2.decode": [
+        ("W", N * N, "two FLOPs"), ("W", 2 * N, "D multiply-adds"), ("Q", Q_1 / 2, "elements"),
+        ("Q", 2 * (N + N), "weights cross"), ("Q", 2 * Q_1, "2 bytes"), ("I", 0.5, "two FLOPs"),
+        ("I", 2, "by elements"), ("I", W_1 / (4 * N), "weights cross"),
+        ("T_flop", W_1 / BW, "not with BW"), ("T_flop", W_1 / P * 4, "not fp32"),
+        ("T_flop", W_1 / P8, "8 cores"), ("T_byte", Q_1 / P, "not with P"),
+        ("T_byte", Q_1 / BW8, "8 cores"), ("T_byte", Q_1 / (375 * 2**30), "GiB"),
+        ("T_byte", 8 * Q_1 / BW, "factor 8"), ("T_best", W_1 / P, "the longer"),
+        ("busy", 89.52 / 0.4267, "on top"), ("busy", 1 - 0.00477, "idle"),
+        ("busy", 0.477, "100 %")],
+    "day2.why_I_is_B": [
+        ("uses", 8, "two FLOPs"), ("uses", 2, "every token"), ("I_2", 4, "two FLOPs"),
+        ("I_2", 16, "the bytes"), ("I_1", 8, "two FLOPs"), ("I_4", 16, "the bytes"),
+        ("I_4", 2, "two FLOPs"), ("I_4", 1 / 4, "on top")],
+    "day2.fade.prefill": [
+        ("Q", 2 * 2 * 2048 * N, "weights cross"), ("Q", 2 * (2048 * N + N * N), "y is written"),
+        ("Q", 2 * Q_B, "2 bytes"), ("Q", 2 * (2 * 2048 * N + 2048 * N * N), "once a token"),
+        ("I", 1 / 1024, "on top"), ("I", 512, "two FLOPs"), ("I", 2048, "while B is small"),
+        ("T_best", Q_B / BW, "the longer"), ("T_best", Q_B / BW + W_B / P, "do not add up"),
+        ("T_best", W_B / P / 2, "two FLOPs"), ("T_best", W_B / P8, "8 cores")],
+    "day2.crossover": [
+        ("numerator", 2 * 860_160, "not doubled"), ("numerator", 210 * N * N, "lost one D"),
+        ("denominator", N + 420, "other side"), ("denominator", N - 210, "both x and y"),
+        ("denominator", 420, "this side"), ("B", 210, "while B is small"),
+        ("B", 420 * N / (N - 840), "two FLOPs"), ("B", 105 * N / (N - 210), "elements"),
+        ("B", 210 * N / (N - 210), "both for every token"), ("B", 3676, "numerator"),
+        ("B", 52.5 * N / (N - 105), "not fp32")],
+    "day2.fade.up_projection": [
+        ("Q", UP[1] - 2 * 4096 * 14336, "weights cross"), ("I", 128, "while B is small"),
+        ("B_ridge", RIDGE, "while B is small"), ("B_ridge", crosses(4096, 14336, 2 * RIDGE),
+                                                 "two FLOPs")],
+    "day2.rival_moves": [
+        ("ridge_low", RIDGE, "page's own"), ("ridge_high", 500e9 / P, "on top"),
+        ("B_low", B_RIDGE, "page's own"), ("B_low", 170, "other number"),
+        ("B_high", 157, "while B is small"), ("apart", (220 - 157) / 210, "not ridges"),
+        ("apart", 246 / 170, "not the ratio"), ("apart", 246.07 / 170.37 - 1, "of the figure"),
+        ("apart", (233.64 - 170.37) / 233.64, "one end")],
+    "day2.batching": [
+        ("I", 1, "every token"), ("I", 32, "by elements"), ("T_best", 16 * Q_1 / BW, "cross once"),
+        ("T_best", 16 * W_1 / P, "the longer"), ("each", 90.2e-6, "share that time"),
+        ("gain", 1, "little longer"), ("gain", RIDGE, "at the ridge"),
+        ("gain", 1 / 15.88, "on top")],
+    "day2.int8": [
+        ("Q", Q_1, "1 byte"), ("Q", Q_1 / 2 + N * N / 2 - N * N, "half"), ("I", 1, "1 byte"),
+        ("I", 4, "W stays"), ("T_best", 89.5e-6, "1 byte"), ("faster", 1, "fell"),
+        ("faster", 4, "do not add"), ("scales", 4 * N * N, "one a weight"), ("scales", N, "bytes"),
+        ("lost", 1 / N, "not of 1 scale"), ("lost", 2 / N, "saved 1"), ("lost", N / 4, "on top")],
+    "day2.kv_cache": [
+        ("W", MHA["W"] / 2, "two products"), ("W", MHA["W"] / 32, "every head"),
+        ("W", MHA["W"] * 4096, "one new token"), ("Q", MHA["Q"] / 2, "K and V"),
+        ("Q", MHA["Q"] / 8, "of its own"), ("I", 8, "share a cache"), ("I", 0.5, "two products"),
+        ("I", RIDGE, "the machine's")],
+    "day2.gqa": [
+        ("g", 1 / 4, "on top"), ("g", 32, "all of them"), ("g", 8, "kv heads"),
+        ("Q", MHA["Q"], "not heads"), ("I", 1, "g query heads"), ("I", 32, "not all"),
+        ("I", 8, "by elements"), ("faster", 1, "bytes set"), ("faster", 32, "not to one")],
+    "day2.mla": [
+        ("mha", 2 * 128 * 128, "K and V"), ("mha", 2 * 2 * 128, "every head"),
+        ("mla", 576, "elements"), ("mla", 2 * 2 * 576, "at once"), ("mla", 2 * 512, "position"),
+        ("smaller", 1152 / 65536, "on top"), ("W", MLA["W"] / 2, "two FLOPs"),
+        ("W", 4 * 128 * 8192 * 128, "not over d"), ("I", MLA["W"] / MLA["Q"] / 128, "every head"),
+        ("I", MLA["W"] / (8192 * 65536), "replace")],
+    "day2.long_context": [
+        ("weights", 2 * 3 * 4096 * 14336, "projections"), ("weights", BLOCK / 2, "elements"),
+        ("weights", BLOCK - 2 * 4096 * 14336, "three"), ("token", 2048, "K and V"),
+        ("token", 4 * 4096, "not heads"), ("token", 2 * 4096, "row of x"),
+        ("L_one", BLOCK / 4096 / 32, "one sequence"), ("L_batch", BLOCK / 4096, "that many"),
+        ("L_batch", 2 * BLOCK / 4096 / 32, "K and V")],
+    "day2.link": [
+        ("T_flop", 400e9 / P, "not one core"), ("T_HBM", 1.5e9 / LINK, "HBM's bytes go"),
+        ("T_HBM", 1.5e9 / BW, "not one core"), ("T_link", 1e9 / BW8, "link's bytes go"),
+        ("T_link", 2.5e9 / LINK, "add up"), ("T_best", 400e9 / P8, "three roofs"),
+        ("rate", P8, "three roofs"), ("rate", LINK, "bytes over")],
+    "day2.do.two_chips": [
+        ("W", 2 * HALF["W"], "half of D"), ("W", HALF["W"] / 2, "two FLOPs"),
+        ("Q", 2 * (2048 * 14336 + 14336 * 4096 + 2048 * 4096), "half of x"),
+        ("Q", HALF["Q"] - 2 * 2048 * 4096, "y is written"), ("Q_link", 2048 * 4096, "go back"),
+        ("Q_link", 4 * 2048 * 4096, "both send"), ("Q_link", 2048 * 14336, "not x"),
+        ("T_link", 2 * 2048 * 4096 / BW8, "link's bandwidth"), ("D_flop", P8 / LINK, "2 bytes"),
+        ("D_flop", 2 * P8 / BW8, "not HBM's"), ("D_flop", 2 * P / LINK, "not one core"),
+        ("D_HBM", 2 * BW8 / LINK * 2048 * 4096 / 6144, "crosses HBM"),
+        ("D_HBM", 2 * P8 / LINK, "of the FLOPs")],
+    "day2.more_P": [
+        ("before", W_1 / P, "the longer"), ("after", Q_1 / BW / 2, "not grown"),
+        ("share", W_1 / (Q_1 / BW) / P, "the new one"), ("share", 419.6, "on top"),
+        ("prefill_after", W_B / P, "P has grown"), ("prefill_after", W_B / P / 4, "once")],
+    "day2.gpu_tpu": [
+        ("ridge_gpu", 3.35 / 989.4, "on top"), ("ridge_gpu", 2 * 989.4 / 3.35, "sparse"),
+        ("decode_gpu", W_1 / 989.4e12, "the longer"), ("decode_tpu", Q_1 / 810e9 / 2, "elements"),
+        ("prefill_gpu", W_B / 989.4e12 / 2, "two FLOPs"),
+        ("prefill_tpu", Q_B / 810e9, "the longer")],
+    "day2.moe": [
+        ("weights", 2 * 2 * 3 * 4096 * 14336, "all of these"), ("weights", 2 * 8 * 4096 * 14336,
+                                                                "three"),
+        ("each", 32, "k experts"), ("each", 256, "a share"), ("I", 32, "k experts"),
+        ("B_ridge", RIDGE, "not B"), ("B_ridge", 2 * 843, "k experts")],
+    "day2.do.redo": [
+        ("Q_1", Q_1 / 2, "elements"), ("I_B", 2048, "while B is small"), ("T_1", W_1 / P,
+                                                                         "the longer"),
+        ("T_B", Q_B / BW, "the longer"), ("B_ridge", 210, "while B is small")],
+    "day2.do.up_projection": [
+        ("ridge", BW / P, "on top"), ("ridge", 2 * P / BW, "two cores"),
+        ("ridge", P / 4 / BW, "not fp32"), ("I_most", 18944, "y is written"),
+        ("I_most", 3584, "x is read"), ("B_ridge", RIDGE, "while B is small")],
+    "day2.do.kv_cache": [
+        ("W", OWN["W"] / 2, "two products"), ("Q", OWN["Q"] / 2, "K and V"),
+        ("Q", OWN["Q"] * 7, "not heads"), ("I", 1, "each kv head"), ("I", 28, "share a cache"),
+        ("share", 0.5, "both")],
+    "day2.check.2048": [
+        ("numerator", 210 * 2048 * 2, "not doubled"), ("denominator", 2048 - 210, "both x and y"),
+        ("B", 210, "while B is small"), ("B", 210 * 2048 / (2048 - 210), "both for every")],
+}
+
+
+@pytest.mark.parametrize(("id", "name", "answer", "words"),
+                         [(id, *slip) for id, slips in SLIPS.items() for slip in slips])
+def test_a_misconception_is_recognised(id, name, answer, words):
+    with pytest.raises(WrongAnswer) as wrong:
+        ask(id).check(**{name: answer})
+    line, kind = repr(wrong.value).splitlines()[0], wrong.value.report
+    assert next(o.kind for o in kind.outcomes if o.name == name) == "slip", line
+    assert words in line.partition("Looks like")[2], line
+
+
+# --- rivals: right for another bandwidth of HBM --------------------------------------------------
+
+FIGURES = {"362.5 GB/s": 362.5e9, "358 GB/s": 358e9, "500 GB/s": 500e9}
+
+
+@pytest.mark.parametrize(("figure", "bw"), FIGURES.items())
+@pytest.mark.parametrize(("id", "name", "answer"), [
+    ("day2.open.bound", "T_best", lambda bw: 150e6 / bw),
+    ("day2.decode", "T_byte", lambda bw: Q_1 / bw),
+    ("day2.decode", "T_best", lambda bw: Q_1 / bw),
+    ("day2.fade.prefill", "T_byte", lambda bw: Q_B / bw),
+    ("day2.crossover", "B", lambda bw: crosses(N, N, P / bw)),
+    ("day2.do.redo", "B_ridge", lambda bw: crosses(N, N, P / bw)),
+    ("day2.do.up_projection", "ridge", lambda bw: P / bw),
+    ("day2.kv_cache", "T_best", lambda bw: MHA["Q"] / bw),
+    ("day2.check.2048", "B", lambda bw: crosses(2048, 2048, P / bw))])
+def test_an_answer_right_for_a_rival_is_told_so(id, name, answer, figure, bw):
+    with pytest.raises(WrongAnswer) as wrong:
+        ask(id).check(**{name: answer(bw)})
+    line = repr(wrong.value).splitlines()[0]
+    near = (figure, "362.5 GB/s") if figure == "358 GB/s" else (figure,)  # 1 % around each overlap
+    assert any(f"{name}: right for BW = {f}" in line for f in near), line
+    assert "not the figure this page uses" in line
+
+
+def test_the_side_by_a_rival_is_told_so():
+    # I is 200: left of 210, right of 157
+    B = round(crosses(N, N, 200))
+    q = ask("day2.fade.prefill", B=B)
+    assert q.check(side="memory").outcomes
+    with pytest.raises(WrongAnswer, match=r"Right for BW = 500 GB/s .*not the figure"):
+        q.check(side="compute")
+
+
+def test_an_own_bandwidth_has_no_rivals():
+    q = ask("day2.decode", BW="340 GB/s")
+    assert q.check(T_byte=Q_1 / 340e9).outcomes
+    assert not any(part.rivals for part in q.parts if hasattr(part, "rivals"))
+
+
+# --- every seed: the parts of one question fit each other ----------------------------------------
+
+name_of = attrgetter("name")
+
+
+@pytest.mark.parametrize("id", NUMBERS)
+def test_parts_fit_each_other(id):
+    slow = {"P": 1e9} if {"P", "BW"} <= set(ask(id).inputs) else {}
+    for q in [*(ask(id, seed) for seed in range(60)), ask(id, **slow)]:
+        known = {**q.inputs, **{p.name: getattr(p, "value", p.answer) for p in q.parts}}
+
+        def have(*names, known=known):
+            return all(isinstance(known.get(name), int | float) for name in names)
+
+        if have("W", "Q", "I"):
+            assert known["I"] == pytest.approx(known["W"] / known["Q"])
+        if have("P", "BW", "ridge"):
+            assert known["ridge"] == pytest.approx(known["P"] / known["BW"])
+        if have("P", "BW", "I") and "side" in known:
+            assert known["side"] == ("memory" if known["I"] * known["BW"] < known["P"]
+                                     else "compute")
+        if have("T_flop", "W", "P"):
+            assert known["T_flop"] == pytest.approx(known["W"] / known["P"])
+        if have("T_byte", "Q", "BW"):
+            assert known["T_byte"] == pytest.approx(known["Q"] / known["BW"])
+        if have("P", "BW", "W", "Q", "T_best") and "Q_link" not in known:
+            assert known["T_best"] == pytest.approx(
+                max(known["W"] / known["P"], known["Q"] / known["BW"]))
+        if have("Q_link", "T_best"):
+            assert known["T_best"] == pytest.approx(max(
+                known["W"] / known["P"], known["Q"] / known["BW"],
+                known["Q_link"] / known["BW_link"]))
+        if have("numerator", "denominator", "B"):
+            assert known["B"] == pytest.approx(known["numerator"] / known["denominator"])
