@@ -858,10 +858,10 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
         "the other in each direction (all links together), share y = x W, x {B} × {D}, W {D} × "
         "{F}, bf16. D is split: each device takes half of the columns of x and half of the rows "
         "of W, and so has a partial sum of every number of y. They exchange these (bf16), so that "
-        "each ends with all of y. For one device, find W, Q (its halves read, a y written), the bytes Q_link it "
-        "sends, the three times, the roof that binds and T_best. The transfer outlasts the FLOPs "
-        "while D is below which D_flop? It outlasts the bytes of HBM while D is below which "
-        "D_HBM? And when does it set the time?",
+        "each ends with all of y. For one device, find W, Q (its halves read, a y written), the "
+        "bytes Q_link it sends, the three times, the roof that binds and T_best. The transfer "
+        "outlasts the FLOPs while D is below which D_flop? It outlasts the bytes of HBM while D is "
+        "below which D_HBM? And when does it set the time?",
     fixed=dict(CHIPS, B=2048, D=CARD.F, F=CARD.D), units=CHIP_UNITS,
     draw=lambda r: dict(B=r.choice((64, 256, 1024, 4096)), D=r.choice((512, 2048, 6144, 16384)),
                         F=r.choice((4096, 6144, 12288))))
