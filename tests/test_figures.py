@@ -87,10 +87,11 @@ def test_json_cannot_end_its_script():
         to_json({"x": math.nan})
 
 
-@pytest.mark.parametrize("module", ["form", "roofline"])
+@pytest.mark.parametrize("module", ["form", "roofline", "crossover"])
 def test_the_inlined_script_ends_only_at_its_end(module):
     text = script(module, "x")
     assert text.count("</") == 1 and text.endswith("</script>\n") and "<!--" not in text
+    assert not re.search(r"^(import|export)\b", text, re.MULTILINE)
     assert "fetch(" not in text and "import(" not in text and "innerHTML" not in text
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
 
@@ -131,6 +132,9 @@ def test_without_script_the_text_and_the_data_are_there(page_of):
     assert page.inner_text(".rl-ask") == question.text
     assert page.text_content(".worked pre") == str(question.worked())
     assert page.locator("input, button").count() == 0
+    assert page.inner_text(".rl-live p >> nth=0").startswith(
+        "Where scripts run, a roofline to guess at, reveal and drag stands here;")
+    assert page.locator(".rl-tables table").first.is_visible()  # not folded
 
 
 # --- forms: Python side --------------------------------------------------------------------
@@ -406,6 +410,7 @@ def test_the_opening_question_has_the_numbers_of_the_library():
 # --- the roofline: the page ----------------------------------------------------------------
 
 
+MACHINES = (machine.trn2, machine.h100, machine.tpu_v5e, machine.desktop)
 READS = """() => Object.fromEntries([...document.querySelectorAll(".rl-reads dt")].map(
   (dt) => [dt.textContent, dt.nextElementSibling.textContent]))"""
 
@@ -416,7 +421,7 @@ def test_the_page_agrees_with_entitle_everywhere(page_of):
     page.click("text=Skip")
     for case in figures.rooflines.cases():
         page.get_by_label("Op", exact=True).select_option(label=case.label)
-        for here in (machine.trn2, machine.trn1, machine.desktop, machine.h100):
+        for here in MACHINES:
             page.get_by_label("Machine", exact=True).select_option(label=here.name)
             for dtype in figures.rooflines._dtypes(here, case):
                 page.get_by_label("Numbers", exact=True).select_option(dtype)
@@ -465,9 +470,8 @@ def test_a_page_can_bring_its_own_machine_and_op(page_of):
 
 
 def test_the_page_writes_numbers_as_python_does(page_of):
-    source = (ROOT / "lib/roofline/figures/roofline.mjs").read_text("utf-8")
-    page = page_of("<script type=module>" + source.replace("export default", "const figure =")
-                   + "window.show = show;</script>").page
+    source = (ROOT / "lib/roofline/figures/plot.mjs").read_text("utf-8")
+    page = page_of(f"<script type=module>{source}; window.show = show;</script>").page
     draw = random.Random(7)
     values = [draw.uniform(1, 10) * 10 ** draw.randint(-9, 15) for _ in range(2000)]
     values += [112.5, 113.5, 0.125, 1.125, 2.5, 999.5, 999.4999, 1e3, 9.995, 99.95, 1e15, 2**30]
@@ -485,16 +489,18 @@ def test_predict_reveal_drag_by_keyboard(page_of):
     guess.focus()
     assert guess.get_attribute("aria-valuetext").startswith("not placed; ")
     page.keyboard.press("Home")
-    assert guess.get_attribute("aria-valuetext") == "1 GFLOP/s"
-    for key in ["PageUp"] * 5 + ["ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft"]:
+    assert guess.get_attribute("aria-valuetext") == "10 GFLOP/s"
+    for key in ["PageUp"] * 3 + ["ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft"]:
         page.keyboard.press(key)
-    assert guess.get_attribute("aria-valuetext") == "316 GFLOP/s"  # 10^(9 + 5/2)
+    assert guess.get_attribute("aria-valuetext") == "316 GFLOP/s"  # 10^(10 + 3/2)
     page.check("text=moving the bytes")
     guess.focus()
     page.keyboard.press("Enter")
     said = page.inner_text(".rl-status")
     assert said.startswith("Memory-bound: entitled to 375 GFLOP/s, 0.477 % of P.")
     assert said.endswith("You said so. Your mark is within a factor of 2.")
+    labels = page.locator(".rl-plot text").all_text_contents()
+    assert "entitled: 375 GFLOP/s" in labels and "your guess: 316 GFLOP/s" in labels
     assert page.evaluate("document.activeElement.classList.contains('rl-point')")
     assert point.get_attribute("aria-valuetext") == (
         "I = 1 FLOP/B, memory-bound, entitled to 375 GFLOP/s")
@@ -507,12 +513,59 @@ def test_predict_reveal_drag_by_keyboard(page_of):
     page.keyboard.press("End")
     assert "compute-bound, entitled to 78.6 TFLOP/s" in point.get_attribute("aria-valuetext")
     page.keyboard.press("Home")
-    assert float(point.get_attribute("aria-valuenow")) == -2  # 0.01 FLOP/B
+    assert float(point.get_attribute("aria-valuenow")) == -1  # 0.1 FLOP/B
     page.get_by_label("Machine", exact=True).select_option(label=machine.h100.name)
     assert page.locator(".rl-ghost").count() == 1  # the roof before stays as a dashed line
+    assert "before: Trainium2" in page.locator(".rl-plot text").all_text_contents()
+    page.get_by_label("Numbers", exact=True).select_option("fp32")
+    assert "before: bf16" in page.locator(".rl-plot text").all_text_contents()
     page.click("text=Guess another")
     assert page.locator(".rl-roof").count() == 0 and guess.is_visible()
     assert "2048 tokens" in page.inner_text(".rl-question")
+
+
+def test_enter_on_a_radio_checks_and_what_was_left_open_is_said(page_of):
+    page = page_of(figures.roofline()._repr_html_()).page
+    page.locator(".rl-predict input").first.focus()
+    page.keyboard.press("Enter")
+    assert "Put the mark somewhere or choose one" in page.inner_text(".rl-status")
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    assert page.inner_text(".rl-status").endswith("You said so. The rate you left open.")
+    assert "your guess" not in page.locator(".rl-plot").text_content()
+    page.click("text=Guess another")
+    page.focus(".rl-guess")
+    page.keyboard.press("ArrowUp")
+    page.click("text=Check my guess")
+    assert "What takes longer you left open." in page.inner_text(".rl-status")
+
+
+@pytest.mark.parametrize("guess", ["Home", "End", "ArrowUp"])
+def test_each_mark_has_its_label_beside_it(guess, page_of):
+    """At phone width, whatever the guess: a mark's label is nearer to it than to the other."""
+    page = page_of(figures.roofline()._repr_html_(), viewport={"width": 390, "height": 700}).page
+    for _ in range(4):
+        page.focus(".rl-guess")
+        page.keyboard.press(guess)
+        page.click("text=Check my guess")
+        near = page.evaluate("""() => {
+          const middle = (node) => { const r = node.getBoundingClientRect();
+            return (r.top + r.bottom) / 2; };
+          const marks = [".rl-point .rl-mark", ".rl-was"].map((s) =>
+            middle(document.querySelector(s)));
+          const labels = [".rl-value", ".rl-guessed"].map((s) => middle(document.querySelector(
+            ".rl-plot text" + s)));
+          return labels.map((y, i) => Math.abs(y - marks[i]) < Math.abs(y - marks[1 - i])); }""")
+        assert near == [True, True]
+        page.click("text=Guess another")
+
+
+def test_on_a_phone_the_controls_are_under_the_plot(page_of):
+    page = page_of(figures.roofline()._repr_html_(), viewport={"width": 390, "height": 700}).page
+    page.click("text=Skip")
+    plot, last, read = (page.locator(css).bounding_box() for css in (
+        ".rl-plot", ".rl-control >> nth=3", ".rl-reads"))
+    assert last["y"] + last["height"] - plot["y"] < 660 and last["y"] < read["y"]
 
 
 def test_dragging_by_mouse(page_of):
@@ -604,7 +657,7 @@ def test_labels_keep_apart(page_of):
     page.click("text=Skip")
     for case in figures.rooflines.cases():
         page.get_by_label("Op", exact=True).select_option(label=case.label)
-        for here in (machine.trn2, machine.trn1, machine.desktop, machine.h100):
+        for here in MACHINES:
             page.get_by_label("Machine", exact=True).select_option(label=here.name)
             boxes = page.evaluate("""[...document.querySelectorAll(
               ".rl-plot text:not(.rl-memory)")].map((t) => {

@@ -127,6 +127,7 @@ function render({ model, el }) {
     if (visible) {
       parts.push(place(`B = ${at.B}: I = ${significant(at.I)}`, "rl-value",
         { x: px + 16, y: py + 16 }, { x: px - 16, y: py - 10, ...end }, { x: px + 16, y: py + 30 },
+        { x: px + 16, y: py + 16, say: `I = ${significant(at.I)}` },
         { x: px + 16, y: py + 5 }, { x: px - 16, y: py - 24, ...end }, { x: px - 16, y: py + 20, ...end },
         { x: right, y: py + 34, ...end }, { x: left + 6, y: py - 22 }));
     }

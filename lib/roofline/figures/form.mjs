@@ -1,9 +1,11 @@
 // A question form: compares what is typed with ranges that Python computed.
 //
-// It computes nothing about the question. Number grammar, unit factors, accepted ranges and
-// words of slips come in through `model`; the sentences are those of check.py and units.py.
+// It knows nothing about the question. Number grammar, unit factors, accepted ranges, what
+// follows from what and words of slips come in through `model`; the sentences are those of
+// check.py and units.py.
 
-const kinds = { right: "right", rival: "almost", slip: "wrong", off: "wrong", unreadable: "wrong" };
+const kinds = { right: "right", rival: "almost", follows: "almost", slip: "wrong", off: "wrong",
+  unreadable: "wrong" };
 
 // Variant n of folded data: see forms.fold.
 function unfold(node, n) {
@@ -36,29 +38,37 @@ function parser(model) {
   const table = new Map(), lower = new Map();
   for (const [name, factor, base] of model.get("units")) {
     table.set(name, { factor, base });
-    if (!lower.has(name.toLowerCase())) lower.set(name.toLowerCase(), name);
+    const same = name.toLowerCase();
+    lower.set(same, [...(lower.get(same) ?? []), name]);
   }
   const grammar = new RegExp(model.get("number")), thousands = new RegExp(model.get("thousands"));
-  const meaning = model.get("meaning"), sample = model.get("sample");
+  const spellings = model.get("spellings").map(([is, plain]) => [new RegExp(is, "g"), plain]);
+  const bits = new RegExp(model.get("bits"));
+  const meaning = model.get("meaning"), write = model.get("write");
   return (text, base) => {
-    const match = grammar.exec(text.replace(/[\u00b5\u03bc]/g, "\u00b5"));
-    if (!match) {
-      return { error: `no number in ${quoted(text)}; write it like ${quoted(sample[base])}` };
+    const match = grammar.exec(text.replace(/\u03bc/g, "\u00b5"));
+    if (!match) return { error: `no number in ${quoted(text)}; ${write[base]}` };
+    const digits = [match.groups.number, match.groups.over ?? "1"];
+    if (digits.some((number) => number.includes(",") && !thousands.test(number))) {
+      return { error: `${quoted(text)}: a comma may only group thousands; use a decimal point` };
     }
-    if (match.groups.number.includes(",") && !thousands.test(match.groups.number)) {
-      return { error: `${quoted(text)}: a comma may only group thousands; write 0.5, not 0,5` };
-    }
+    const [top, below] = digits.map((number) => Number(number.replaceAll(",", "")));
     const name = match.groups.unit;
-    const known = table.has(name) ? name : lower.get(name.toLowerCase());
-    if (name && known === undefined) {
-      return { error: `unknown unit ${quoted(name)}; write it like ${quoted(sample[base])}` };
+    let known = spellings.reduce((said, [is, plain]) => said.replace(is, plain), name);
+    if (name && !table.has(known)) {
+      if (bits.test(known)) {
+        return { error: `${quoted(name)} is bits; bytes are written with a capital B` };
+      }
+      const found = lower.get(known.toLowerCase());
+      if (!found) return { error: `unknown unit ${quoted(name)}; ${write[base]}` };
+      known = found.find((other) => table.get(other).base === base) ?? found[0];
     }
     const unit = name ? table.get(known) : { factor: 1, base };
     if (unit.base !== base) {
       return { error: `${quoted(name)} is ${meaning[unit.base]}; expected ${meaning[base]}`
                       + (base ? `, in ${base}` : "") };
     }
-    const number = Number(match.groups.number.replaceAll(",", ""));
+    const number = top / below;
     if (!Number.isFinite(number)) return { error: `got ${text}, which is not a finite number` };
     return { value: number * unit.factor, typed: name ? known : "" };
   };
@@ -66,18 +76,46 @@ function parser(model) {
 
 const inside = (value, ranges) => ranges.some(([low, high]) => low <= value && value <= high);
 
-// check.Part.judge, Choice.judge and Text.judge: [kind, message].
-function judgeNumber(part, text, parse) {
-  const { value, error } = parse(text, part.unit);
+// check.Part.judge, Choice.judge and Text.judge: [kind, message]. bare: read in the base unit
+// because nobody said another.
+function judgeNumber(part, { value, error }, bare, any) {
   if (error) return ["unreadable", `${error.replace(/\.+$/, "")}.`];
   if (inside(value, part.right)) return ["right", "right."];
   const rival = part.rivals.find((one) => inside(value, one.in));
   if (rival) return ["rival", `right for ${rival.say}, not the figure this page uses.`];
-  const side = value < part.right[0][0] ? "too small" : "too large";
+  const side = `not yet, ${value < part.value ? "too small" : "too large"}.`;
+  const hint = bare ? ` A bare number is read in ${part.unit}.` : "";
+  const like = (say) => ` Looks like a slip: ${say.replace(/\.+$/, "")}.`;
   const slip = part.slips.find((one) => inside(value, one.in));
-  if (slip) return ["slip", `not yet, ${side}. Looks like: ${slip.say.replace(/\.+$/, "")}.`];
-  const bare = /\d$/.test(text.trim()) && part.unit;
-  return ["off", `not yet, ${side}.` + (bare ? ` A bare number is read in ${part.unit}.` : "")];
+  if (slip) return ["slip", side + like(slip.say)];
+  const common = any[part.unit].find(([, factors, near]) => factors.some((factor) =>
+    Math.abs(value - factor * part.value) <= near * Math.abs(factor * part.value)));
+  return common ? ["slip", side + like(common[0]) + hint] : ["off", side + hint];
+}
+
+// check.Question._follow: what a part would be by the reader's own other parts.
+const ops = { "/": (a, b) => a / b, "*": (a, b) => a * b, "+": (a, b) => a + b, max: Math.max };
+function follow(node, known) {
+  if (!Array.isArray(node)) return typeof node === "string" ? known[node] : node;
+  const [op, ...of] = node;
+  return of.map((one) => follow(one, known)).reduce((a, b) => ops[op](a, b));
+}
+const namesOf = (node) => Array.isArray(node) ? [...new Set(node.slice(1).flatMap(namesOf))]
+  : typeof node === "string" ? [node] : [];
+
+// The judgements once more, by the name of the part; known: the numbers that could be read.
+function following(parts, found, known) {
+  return parts.map((part) => {
+    const mine = found[part.name];
+    if (!part.follows || !["slip", "off"].includes(mine[0])) return mine;
+    const names = namesOf(part.follows);
+    const wrong = names.filter((name) => ["rival", "slip", "off"].includes(found[name][0]));
+    if (!wrong.length || !names.every((name) => name in known)) return mine;
+    const value = follow(part.follows, known);
+    const near = Math.abs(known[part.name] - value) <= 0.05 * Math.abs(value);
+    return near && Number.isFinite(value) ? ["follows", `consistent with your ${wrong.join(" and ")}; mend `
+      + `${wrong.length > 1 ? "those" : "that"} first.`] : mine;
+  });
 }
 
 function judgeChoice(part, key) {
@@ -91,36 +129,42 @@ function judgeText(part, text) {
   return slip ? ["slip", `not yet. ${slip.say}`] : ["off", "not yet."];
 }
 
-// One part as { node, focus, answer() -> text or "", judge(answer), show(kind, message), watch }.
+// What a part is called in a message: check._Shown.
+const shown = (part) => (part.label || part.name).replace(/\?+$/, "");
+
+// One part as { part, node, inputs, answer() -> text or "", judge(answer), number(answer), show }.
 function field(part, id, model, parse) {
+  const prompt = part.label || part.name;
   const output = make("output", { id: `${id}-says`, role: "status", "data-part": part.name });
   const node = make("div", { class: "rl-part" });
-  let inputs, answer, judge;
+  let inputs, answer, judge, number = () => undefined;
   if (part.kind === "choice") {
-    inputs = part.options.map(([key], i) => make("input",
+    const options = (part.order ?? [...part.options.keys()]).map((i) => part.options[i]);
+    inputs = options.map(([key], i) => make("input",
       { type: "radio", name: part.name, value: key, id: `${id}-${i}`, "aria-describedby": output.id }));
-    node.append(make("fieldset", {}, make("legend", {}, part.name),
-      ...part.options.map(([key, text], i) => make("label", { for: `${id}-${i}` }, inputs[i],
-        make("span", {}, make("b", {}, key), ` ${text}`)))));
+    node.append(make("fieldset", {}, make("legend", {}, prompt),
+      ...options.map(([, text], i) => make("label", { for: `${id}-${i}` }, inputs[i],
+        make("span", {}, text)))));
     answer = () => inputs.find((input) => input.checked)?.value ?? "";
     judge = (key) => judgeChoice(part, key);
   } else {
     const input = make("input", { type: "text", id, name: part.name, autocomplete: "off",
       autocapitalize: "off", spellcheck: "false", "aria-describedby": output.id });
     const entry = make("div", { class: "rl-entry" }, input);
-    node.append(make("label", { for: id }, part.name), entry);
+    node.append(make("label", { for: id }, prompt), entry);
+    if (part.label) node.classList.add("rl-said");
     inputs = [input];
     answer = () => input.value.trim();
     judge = (text) => judgeText(part, text);
     if (part.kind === "number") {
       const choices = model.get("picker")[part.unit];
       input.inputMode = "decimal";
-      let picked = () => part.unit;
+      let picker, chosen = false;
       if (choices.length > 1) {
-        const picker = make("select", { "aria-label": `unit of ${part.name}` },
+        picker = make("select", { "aria-label": `unit of ${prompt}` },
           ...choices.map((unit) => make("option", {}, unit)));
         picker.value = part.unit;
-        picked = () => picker.value;
+        picker.addEventListener("change", () => { chosen = true; });
         inputs.push(picker);
         entry.append(picker);
         // A unit typed with the number wins; the picker then shows it.
@@ -132,16 +176,21 @@ function field(part, id, model, parse) {
         entry.append(make("span", { class: "rl-unit", id: `${id}-unit` }, part.unit));
         input.setAttribute("aria-describedby", `${id}-unit ${output.id}`);
       }
+      const read = (text) => {
+        const found = parse(text, part.unit), unit = picker?.value ?? part.unit;
+        return found.typed === "" && unit !== part.unit ? parse(`${text} ${unit}`, part.unit) : found;
+      };
+      number = (text) => read(text).value;
       judge = (text) => {
-        const { typed } = parse(text, part.unit);
-        return judgeNumber(part, typed === "" && picked() !== part.unit ? `${text} ${picked()}` : text,
-          parse);
+        const found = read(text);
+        const bare = model.get("scaled").includes(part.unit) && found.typed === "" && !chosen;
+        return judgeNumber(part, found, bare, model.get("any"));
       };
     }
   }
   node.append(output);
   const show = (kind, message) => {
-    output.textContent = message && `${part.name}: ${message}`;
+    output.textContent = message && `${shown(part)}: ${message}`;
     output.dataset.kind = kind;
     output.className = kinds[kind] ? `rl-${kinds[kind]}` : "";
     for (const input of inputs) {
@@ -151,7 +200,7 @@ function field(part, id, model, parse) {
   };
   // What was said about an earlier answer does not stand beside a new one.
   for (const input of inputs) input.addEventListener("input", () => show("", ""));
-  return { part, node, inputs, answer, judge, show };
+  return { part, node, inputs, answer, judge, number, show };
 }
 
 function render({ model, el }) {
@@ -183,15 +232,18 @@ function render({ model, el }) {
   check.addEventListener("click", (event) => { clicked = event.detail > 0; });
   el.addEventListener("submit", (event) => {
     event.preventDefault();
-    const empty = [], wrong = [];
+    const empty = [], wrong = [], found = {}, known = {};
     for (const one of fields) {
-      const answer = one.answer();
-      const [kind, message] = answer ? one.judge(answer) : ["not attempted", ""];
-      one.show(kind, message);
-      if (!answer) empty.push(one);
-      else if (kind !== "right") wrong.push(one);
+      const answer = one.answer(), number = answer ? one.number(answer) : undefined;
+      found[one.part.name] = answer ? one.judge(answer) : ["not attempted", ""];
+      if (number !== undefined) known[one.part.name] = number;
     }
-    left.textContent = empty.length ? "not attempted: " + empty.map((one) => one.part.name).join(", ")
+    following(fields.map((one) => one.part), found, known).forEach(([kind, message], i) => {
+      fields[i].show(kind, message);
+      if (kind === "not attempted") empty.push(fields[i]);
+      else if (kind !== "right") wrong.push(fields[i]);
+    });
+    left.textContent = empty.length ? "not attempted: " + empty.map((one) => shown(one.part)).join(", ")
       : "";
     const here = fields.findIndex((one) => one.node.contains(document.activeElement));
     const todo = wrong.length ? wrong : empty;

@@ -8,11 +8,12 @@ Ignores   marks; hiding (the data holds the ranges: a courtesy, not a lock)
 """
 
 import html
+import random
 import re
 from functools import cache
 from typing import Any
 
-from .. import problems, units
+from .. import check, problems, units
 from .live import script, to_json
 
 # Numbers inside a text: what differs between two variants of it.
@@ -41,6 +42,12 @@ def form(id: str, variants: int = 16, *, scripted: bool = True) -> str:
         data.pop("seed")
         if data not in drawn:  # a problem without numbers has one variant
             drawn.append(data)
+    for seed, data in enumerate(drawn):
+        for part in data["parts"]:
+            if part["kind"] == "choice":  # a right answer is not learnt by where it stands
+                part["order"] = list(range(len(part["options"])))
+                if seed:
+                    random.Random(f"{id}/{part['name']}/{seed}").shuffle(part["order"])
     return markup(id, drawn) + (form_script() if scripted else "")
 
 
@@ -53,23 +60,38 @@ def markup(id: str, variants: list[dict[str, Any]]) -> str:
         f'<form class="rl rl-form mathjax_ignore tex2jax_ignore" data-form-id="{html.escape(id)}"'
         f' id="{name}" novalidate>'
         f'<p class="rl-ask" id="{name}-ask" tabindex="-1">{html.escape(first["ask"])}</p>'
-        '<div class="rl-fields"><p class="rl-noscript">This page checks answers once its script '
-        "runs; the worked answer is below.</p></div>"
+        f'<div class="rl-fields"><ul class="rl-static">{"".join(map(_static, first["parts"]))}</ul>'
+        '<p class="rl-noscript">This page checks answers once its script runs; the worked answer '
+        "is below.</p></div>"
         '<details class="worked"><summary>Worked answer</summary>'
         f'<pre>{html.escape(first["worked"])}</pre></details>'
         f'<script type="application/json" class="rl-form-data">{data}</script></form>\n')
+
+
+def _static(part: dict[str, Any]) -> str:
+    """A part for readers without script, and for paper."""
+    says = html.escape(part["label"] or part["name"])
+    if part["kind"] == "choice":
+        options = "".join(f"<li>{html.escape(text)}</li>" for _, text in part["options"])
+        return f'<li>{says}<ul class="rl-options">{options}</ul></li>'
+    unit = f" in {html.escape(part['unit'])}" if part.get("unit") else ""
+    return f"<li>{says}{unit}</li>"
 
 
 @cache
 def form_script() -> str:
     """The script that serves every form of a page; `form` ends with it."""
     grammar = {
-        "number": re.sub(r"\(\?P<", "(?<", units._NUMBER.pattern),
+        "number": units._NUMBER.pattern.replace("(?P<", "(?<"),
         "thousands": "^" + units._THOUSANDS.pattern,
+        "spellings": units._SPELLINGS,
+        "bits": units._BITS,
         "units": [[name, factor, base] for name, (factor, base) in units.UNITS.items()],
         "meaning": units._MEANING,
-        "sample": {base: units._sample(base) for base in units.BASES},
+        "write": {base: units._form(base) for base in units.BASES},
         "picker": {base: _picker(base) for base in units.BASES},
+        "scaled": units.SCALED,
+        "any": {base: check.any_number(base) for base in units.BASES},
     }
     return script("form", "form.rl-form", to_json(grammar))
 

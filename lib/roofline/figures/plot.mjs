@@ -127,7 +127,8 @@ export function axes(label, [x0, x1, y0, y1]) {
         const cy = y + along * Math.sin(angle) - 5 * Math.cos(angle);
         marks.push([cx - 7, cy - 8, cx + 7, cy + 8]);
       }
-      const out = marks.filter(([l, t, r]) => l < at.left - 4 || r > at.width + 4 || t < 0).length;
+      const out = marks.filter(([l, t, r, b]) => l < at.left - 4 || r > at.width + 4 || t < 0
+        || b > at.floor).length;
       const hits = 3 * out + marks.filter(([l, t, r, b]) =>
         taken.some(([L, T, R, B]) => l < R && L < r && t < B && T < b)).length;
       return { hits, take() {

@@ -119,8 +119,8 @@ function render({ model, el }) {
         place(`${at.machine.link}: ${band}`, "rl-memory", ...[0.5, 0.3, 0.7].map((t) => along(t, -9)),
           ...[0.5, 0.25, 0.75, 0.35, 0.65].map((t) => ({ ...along(t, -9), say: band })),
           ...[0.3, 0.6].map((t) => ({ ...along(t, 20), say: band }))),
-        place(`ridge ${significant(at.ridge)}`, "", { x: bend + 6, y: floor - 8 },
-          { x: bend - 6, y: floor - 8, ...end }, { x: bend + 6, y: floor - 26 }));
+        place(`ridge ${significant(at.ridge)}`, "", ...[8, 26, 44].flatMap((up) =>
+          [{ x: bend + 6, y: floor - up }, { x: bend - 6, y: floor - up, ...end }])));
       if (ghost) {
         const level = Y(ghost.P);
         parts.push(place(`before: ${ghost.was}`, "rl-tick rl-before",
