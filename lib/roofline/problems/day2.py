@@ -115,10 +115,10 @@ def _output(op: Linear) -> int:
 def _work(op: Linear, name: str = "W") -> Part:
     W = op.flops
     return Part(name, W, "FLOP", f"2 B D F = 2 × {op.B:,} × {op.D:,} × {op.F:,}",
-                {"a multiply and an add are two FLOPs": W / 2,
-                 "every output takes D multiply-adds": 2 * op.B * op.F,
-                 "every token of the batch counts": W / op.B,
-                 "a multiply-add is two FLOPs, and that is in it already": 2 * W})
+                {"a multiply-add counted as one FLOP": W / 2,
+                 "D left out: every output takes D multiply-adds": 2 * op.B * op.F,
+                 "one token counted, not the whole batch": W / op.B,
+                 "the 2 of a multiply-add counted twice": 2 * W})
 
 
 def _traffic(op: Linear, name: str = "Q") -> Part:
@@ -126,63 +126,64 @@ def _traffic(op: Linear, name: str = "Q") -> Part:
     x = p * op.B * op.D
     return Part(name, Q, "B", f"p (B D + D F + B F) = {p} B × ({op.B:,} × {op.D:,} + {op.D:,} × "
                 f"{op.F:,} + {op.B:,} × {op.F:,})",
-                {"the weights cross too": Q - _weights(op), "y is written too": Q - _output(op),
-                 "x is read too": Q - x, "Q counts bytes, not elements": Q / p,
-                 f"one {op.dtype} number has {p} bytes": 2 * Q,
-                 "the weights cross once, not once a token": Q + (op.B - 1) * _weights(op)})
+                {"the weights left out": Q - _weights(op),
+                 "y left out, though it is written": Q - _output(op),
+                 "x left out, though it is read": Q - x, "elements counted, not bytes": Q / p,
+                 "4 bytes a number, as in fp32": 2 * Q,
+                 "the weights fetched once for every token": Q + (op.B - 1) * _weights(op)})
 
 
 def _intensity(op: Linear, name: str = "I") -> Part:
     W, Q, p = op.flops, op.algorithmic.hbm_bytes, BYTES[op.dtype]
     return Part(name, W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-                {"FLOPs go on top, bytes below": Q / W,
-                 "a multiply and an add are two FLOPs": W / 2 / Q,
-                 "x and y cross too; I is near B only while B is small": W / _weights(op),
-                 "divide by bytes, not by elements": p * W / Q,
-                 "the weights cross too": W / (Q - _weights(op)),
-                 "y is written too": W / (Q - _output(op))})
+                {"the ratio upside down: bytes over FLOPs": Q / W,
+                 "a multiply-add counted as one FLOP": W / 2 / Q,
+                 "x and y left out: I is near B only while B is small": W / _weights(op),
+                 "divided by elements, not by bytes": p * W / Q,
+                 "the weights left out": W / (Q - _weights(op)),
+                 "y left out, though it is written": W / (Q - _output(op))})
 
 
 def _ridge(P: float, BW: float, I: float | None = None) -> Part:
     return Part("ridge", P / BW, "FLOP/B", f"P / BW = {rate(P)} / {band(BW)}",
-                {"P goes on top, BW below": BW / P,
-                 "the prefixes differ: 1 T is 1000 G": P / BW / 1000,
-                 "one core's P goes with one core's BW, not with two cores' P": 2 * P / BW,
-                 "one core's P goes with one core's BW, not with the device's": P / BW / CORES,
-                 "bf16's peak, not fp32's": FP32_SHARE * P / BW,
+                {"the ratio upside down: BW over P": BW / P,
+                 "T and G mixed up: 1 T is 1000 G": P / BW / 1000,
+                 "P of two cores (LNC = 2) over BW of one": 2 * P / BW,
+                 "P of one core over BW of the device": P / BW / CORES,
+                 "fp32's peak in place of bf16's": FP32_SHARE * P / BW,
                  **({} if I is None else {"W / Q is the kernel's number; the ridge is the "
                                           "machine's": I})})
 
 
 def _t_flop(W: float, P: float, BW: float) -> Part:
     return Part("T_flop", W / P, "s", f"W / P = {flop(W)} / {rate(P)}",
-                {"FLOPs go with P, not with BW": W / BW,
-                 "a multiply and an add are two FLOPs": W / P / 2,
-                 "bf16's peak, not fp32's": W / P / FP32_SHARE,
-                 f"P is one core's, not that of {CORES} cores": W / P / CORES})
+                {"FLOPs divided by BW": W / BW,
+                 "a multiply-add counted as one FLOP": W / P / 2,
+                 "fp32's peak in place of bf16's": W / P / FP32_SHARE,
+                 f"P of {CORES} cores, not of one": W / P / CORES})
 
 
 def _t_byte(Q: float, P: float, BW: float) -> Part:
     return Part("T_byte", Q / BW, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
-                {"bytes go with BW, not with P": Q / P,
-                 "Q counts bytes, not elements": Q / BW / P_BF16,
-                 "a GB is 10^9 bytes; a GiB is more": Q / BW / (2**30 / 1e9),
-                 f"the device's bandwidth is shared by {CORES} cores": Q / BW / CORES,
-                 "Q is in bytes and BW in bytes a second: no factor 8": 8 * Q / BW})
+                {"bytes divided by P": Q / P,
+                 "elements counted, not bytes": Q / BW / P_BF16,
+                 "BW taken in GiB/s: a GB is 10^9 bytes": Q / BW / (2**30 / 1e9),
+                 f"BW of all {CORES} cores, not one core's share": Q / BW / CORES,
+                 "bytes taken as bits: a factor 8": 8 * Q / BW})
 
 
 def _best(W: float, Q: float, P: float, BW: float, name: str = "T_best") -> Part:
     short, long = sorted((W / P, Q / BW))
     memory = long == Q / BW
     return Part(name, long, "s", f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})",
-                {"the longer of the two times sets the pace": short,
-                 "with full overlap the two times do not add up": short + long,
-                 "FLOPs go with P and bytes with BW": max(W / BW, Q / P),
-                 ("Q counts bytes, not elements" if memory
-                  else "a multiply and an add are two FLOPs"): long / 2,
-                 f"P and BW are one core's, not those of {CORES} cores": long / CORES,
-                 "two bytes a number are in Q already" if memory
-                 else "two FLOPs a multiply-add are in W already": 2 * long})
+                {"the shorter of the two times": short,
+                 "the two times added, as without overlap": short + long,
+                 "FLOPs over BW, bytes over P": max(W / BW, Q / P),
+                 ("elements counted, not bytes" if memory
+                  else "a multiply-add counted as one FLOP"): long / 2,
+                 f"P and BW of {CORES} cores, not of one": long / CORES,
+                 "the bytes of a number counted twice" if memory
+                 else "the 2 of a multiply-add counted twice": 2 * long})
 
 
 def _side(W: float, Q: float, P: float, BW: float, name: str = "side") -> Choice:
@@ -204,13 +205,13 @@ def _crossing(op: Linear, ridge: float, why: str, name: str = "B") -> AnyPart:
         legal |= {CORE.ridge("bf16"), float(f"{CORE.peak('bf16'):.3g}") / CORE.bw()}
     also = [op.crossover(other) for other in legal - {ridge}]
     slips = {
-        "x and y cross too; I is near B only while B is small": ridge * P_BF16 / 2,
-        "a multiply and an add are two FLOPs": op.crossover(2 * ridge),
-        "divide by bytes, not by elements": op.crossover(ridge / P_BF16),
-        "bf16's ridge, not fp32's": op.crossover(FP32_SHARE * ridge),
-        "that is D - 2 ridge, without the numerator": op.D - 2 * ridge}
+        "x and y left out: I is near B only while B is small": ridge * P_BF16 / 2,
+        "a multiply-add counted as one FLOP": op.crossover(2 * ridge),
+        "divided by elements, not by bytes": op.crossover(ridge / P_BF16),
+        "fp32's ridge in place of bf16's": op.crossover(FP32_SHARE * ridge),
+        "the numerator left out: that is D - 2 ridge": op.D - 2 * ridge}
     if ridge < op.D:
-        slips["x is read and y is written, both for every token"] = ridge * op.D / (op.D - ridge)
+        slips["one of x and y left out: a token has a row of both"] = ridge * op.D / (op.D - ridge)
     return Part(name, exact, "", why,
                 {label: value for label, value in slips.items() if math.isfinite(value)},
                 also=(*filter(math.isfinite, also), math.ceil(exact)))
@@ -265,13 +266,14 @@ open_ridge = replace(
 @told
 def flops(B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield Part("outputs", B * F, "", f"B × F = {B:,} × {F:,}",
-               {"that is x: y has F columns": B * D, "that is the weights: y has B rows": D * F,
-                "rows times columns, not their sum": B + F})
+               {"the size of x; y has F columns": B * D,
+                "the size of the weights; y has B rows": D * F,
+                "rows and columns added, not multiplied": B + F})
     yield Part("each", D, "", f"D = {D:,}\nOne number of y is a row of x times a column of W.",
-               {"a multiply-add is one thing; its two FLOPs come next": 2 * D,
-                "the sum runs over D, the columns of x": F,
-                "one number of y, not a row of them": D * F,
-                "the batch has rows of its own in y": B * D})
+               {"FLOPs counted, not multiply-adds": 2 * D,
+                "F in place of D: the sum runs over the columns of x": F,
+                "a whole row of y, not one number of it": D * F,
+                "the batch counted in: it has rows of its own in y": B * D})
     yield _work(Linear(B, D, F))
 
 
@@ -297,12 +299,13 @@ def bytes_(B: int, D: int, F: int) -> Iterator[AnyPart]:
                   "partial": "A sum can stay on chip until it is finished; then it leaves once."})
     for name, tensor, a, b in (("x", "x", B, D), ("weights", "W", D, F), ("y", "y", B, F)):
         size = sizes[tensor]
-        others = {"x": ("D columns, not F", B * F), "weights": ("D rows, not B", B * F),
-                  "y": ("F columns, not D", B * D)}[name]
+        wrong = {"x": ("F columns in place of D", B * F), "y": ("D columns in place of F", B * D),
+                 "weights": ("B rows in place of D", B * F)}[name]
         yield Part(name, size, "B", f"p × {a:,} × {b:,} = {p} B × {a:,} × {b:,}",
-                   {"count bytes, not elements": size / p, "a bf16 number has 2 bytes": 2 * size,
-                    "2 is bytes a number here, not FLOPs as well": 4 * size,
-                    f"it has {others[0]}": p * others[1]})
+                   {"elements counted, not bytes": size / p,
+                    "4 bytes a number, as in fp32": 2 * size,
+                    "the bytes of a number counted, and a 2 of FLOPs as well": 4 * size,
+                    wrong[0]: p * wrong[1]})
     yield _traffic(op)
 
 
@@ -326,9 +329,11 @@ def decode(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield _side(W, Q, P, BW)
     yield _best(W, Q, P, BW)
     yield Part("busy", W / P / best, "", f"T_flop / T_best = {time(W / P)} / {time(best)}",
-               {"the busy time goes on top": best * P / W, "busy, not idle": 1 - W / P / best,
-                "1 is 100 %": 100 * W / P / best, "a multiply and an add are two FLOPs":
-                W / P / best / 2, "T_best is the longer time": 1})
+               {"the ratio upside down": best * P / W,
+                "the idle share, not the busy one": 1 - W / P / best,
+                "per cent without the % sign": 100 * W / P / best,
+                "a multiply-add counted as one FLOP":
+                W / P / best / 2, "busy all the time; T_flop is the shorter of the two": 1})
 
 
 @problem(
@@ -340,15 +345,15 @@ def decode(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
 @told
 def why_I_is_B(B: int) -> Iterator[AnyPart]:
     yield Part("uses", 2 * B, "FLOP", f"2 B = 2 × {B}",
-               {"a multiply and an add are two FLOPs": B, "it is used for every token": 2,
-                "two FLOPs a token; bytes come later": 4 * B})
+               {"a multiply-add counted as one FLOP": B, "one token counted, not B": 2,
+                "the bytes counted in: 2 FLOPs a token, no more": 4 * B})
     for p in (2, 1, 4):
         yield Part(f"I_{p}", 2 * B / p, "FLOP/B", f"2 B / p = 2 × {B} / {p} B",
-                   {"a multiply and an add are two FLOPs": B / p,
-                    "divide by the bytes of a weight" if p > 1 else
-                    "2 FLOPs a multiply-add, no more": 2 * B if p > 1 else 4 * B,
-                    "FLOPs go on top, bytes below": p / (2 * B),
-                    "it is used for every token": 2 / p})
+                   {"a multiply-add counted as one FLOP": B / p,
+                    "the bytes of a weight left out" if p > 1 else
+                    "the 2 of a multiply-add counted twice": 2 * B if p > 1 else 4 * B,
+                    "the ratio upside down: bytes over FLOPs": p / (2 * B),
+                    "one token counted, not B": 2 / p})
     yield Choice("why", "weight",
                  {"square": "D and F are alike, so they cancel",
                   "weight": "each weight brings its own bytes and its own FLOPs",
@@ -386,14 +391,14 @@ def _solved(D: int, ridge: float) -> Iterator[AnyPart]:
     op, r, top, bottom = Linear(1, D, D), f"{ridge:.7g}", ridge * D, D - 2 * ridge
     yield Part("numerator", top, "", f"ridge × D = {r} × {D:,}\nI = B D / (2 B + D). Set to the "
                "ridge: B D = ridge (2 B + D), so B (D - 2 ridge) = ridge D.",
-               {"the weights are D × D, once: D is not doubled": 2 * top,
-                "D² has lost one D to the other terms": top * D,
-                "every term is divided by 2 alike": top / 2})
+               {"D doubled: the weights are D × D, once": 2 * top,
+                "D² kept: every term was divided by D": top * D,
+                "one term divided by 2, not all of them": top / 2})
     yield Part("denominator", bottom, "", f"D - 2 × ridge = {D:,} - 2 × {r}",
-               {"2 B ridge goes to the other side": D + 2 * ridge,
-                "both x and y have B rows": D - ridge,
-                "x and y are two tensors, not four": D - 4 * ridge,
-                "D stays on this side": 2 * ridge})
+               {"the sign of 2 ridge: it goes to the other side": D + 2 * ridge,
+                "one of x and y left out: both have B rows": D - ridge,
+                "x and y counted twice": D - 4 * ridge,
+                "D left out": 2 * ridge})
     yield _crossing(op, ridge, f"numerator / denominator = {top:.7g} / {bottom:.7g}\n"
                     "Round up to a whole number of tokens.")
 
@@ -460,30 +465,30 @@ def rival_moves(P: float, BW_page: float, BW_low: float, BW_high: float, D: int,
     for name, other in (("low", "high"), ("high", "low")):
         yield Part(f"ridge_{name}", ridges[name], "FLOP/B",
                    f"P / BW = {rate(P)} / {band(BW_low if name == 'low' else BW_high)}",
-                   {"P goes on top, BW below": 1 / ridges[name],
-                    "that is the page's own ridge": ridges["page"],
-                    "that is the ridge by the other number": ridges[other],
-                    "the prefixes differ: 1 T is 1000 G": ridges[name] / 1000})
+                   {"the ratio upside down: BW over P": 1 / ridges[name],
+                    "the page's own ridge, not the one asked for": ridges["page"],
+                    "the ridge by the other number": ridges[other],
+                    "T and G mixed up: 1 T is 1000 G": ridges[name] / 1000})
     for name, other in (("low", "high"), ("high", "low")):
         r = f"{ridges[name]:.7g}"
         yield Part(f"B_{name}", at[name], "", f"ridge D / (D - 2 ridge) = {r} × {D:,} / ({D:,} - "
                    f"2 × {r})",
-                   {"that is the crossover by the page's own number": at["page"],
-                    "that is the crossover by the other number": at[other],
-                    "x and y cross too; I is near B only while B is small": ridges[name],
-                    **({"x is read and y is written, both for every token":
+                   {"the crossover by the page's own number": at["page"],
+                    "the crossover by the other number": at[other],
+                    "x and y left out: I is near B only while B is small": ridges[name],
+                    **({"one of x and y left out: a token has a row of both":
                         ridges[name] * D / (D - ridges[name])}),
-                    "that is D - 2 ridge, without the numerator": D - 2 * ridges[name]},
+                    "the numerator left out: that is D - 2 ridge": D - 2 * ridges[name]},
                    also=(math.ceil(at[name]),))
     apart = (at["low"] - at["high"]) / at["page"]
     yield Part("apart", apart, "", f"(B_low - B_high) / B_page = ({at['low']:.5g} - "
                f"{at['high']:.5g}) / {at['page']:.5g}",
-               {"batches, not ridges": (ridges["low"] - ridges["high"]) / ridges["page"],
-                "from one end to the other, not from the page's own":
+               {"ridges compared, not batches": (ridges["low"] - ridges["high"]) / ridges["page"],
+                "from the page's own to one end, not from end to end":
                 (at["page"] - at["high"]) / at["page"],
-                "the difference, not the ratio": at["low"] / at["high"],
-                "a share of the page's batch, not of the figure's": at["low"] / at["high"] - 1,
-                "1 is 100 %": 100 * apart})
+                "a ratio, not a difference": at["low"] / at["high"],
+                "a share of the figure's batch, not of the page's": at["low"] / at["high"] - 1,
+                "per cent without the % sign": 100 * apart})
     yield Choice("more_BW", "smaller",
                  {"smaller": "to a smaller batch", "larger": "to a larger batch",
                   "stays": "nowhere: the layer is the same"},
@@ -508,27 +513,27 @@ def batching(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     W, Q = op.flops, op.algorithmic.hbm_bytes
     alone, best = (max(o.flops / P, o.algorithmic.hbm_bytes / BW) for o in (one, op))
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-               {"each weight serves every token of the batch": one.algorithmic.intensity,
-                "a multiply and an add are two FLOPs": W / 2 / Q,
-                "divide by bytes, not by elements": P_BF16 * W / Q,
-                "FLOPs go on top, bytes below": Q / W})
+               {"one token counted, not the batch": one.algorithmic.intensity,
+                "a multiply-add counted as one FLOP": W / 2 / Q,
+                "divided by elements, not by bytes": P_BF16 * W / Q,
+                "the ratio upside down: bytes over FLOPs": Q / W})
     yield _side(W, Q, P, BW)
     yield Part("T_best", best, "s", f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})",
-               {"the weights cross once for the batch": B * alone,
-                "the batch takes what its bytes take; nothing is divided yet": alone / B,
-                "the longer of the two times sets the pace": min(W / P, Q / BW),
-                "Q counts bytes, not elements": best / P_BF16})
+               {"the weights fetched once for every token": B * alone,
+                "divided by B, which comes next": alone / B,
+                "the shorter of the two times": min(W / P, Q / BW),
+                "elements counted, not bytes": best / P_BF16})
     yield Part("each", best / B, "s", f"T_best / B = {time(best)} / {B}",
-               {"all tokens share that time": best, "that is one token alone": alone,
-                "divide by B once": best / B**2,
-                "the longer of the two times sets the pace": min(W / P, Q / BW) / B,
-                "Q counts bytes, not elements": best / B / P_BF16})
+               {"not divided by B: the tokens share that time": best, "one token alone": alone,
+                "divided by B twice": best / B**2,
+                "the shorter of the two times": min(W / P, Q / BW) / B,
+                "elements counted, not bytes": best / B / P_BF16})
     yield Part("gain", B * alone / best, "", f"B × T_one / T_best = {B} × {time(alone)} / "
                f"{time(best)}",
-               {"the batch takes little longer than one token, and has B of them": 1,
-                "the batch goes on top": best / alone / B,
-                "that is where the gain would end, at the ridge": P / BW,
-                "B tokens in nearly the same time, once": B**2})
+               {"T_best compared, not tokens a second": 1,
+                "the ratio upside down": best / alone / B,
+                "the ridge: the gain could go that far, but not with this B": P / BW,
+                "B counted twice": B**2})
 
 
 @problem(
@@ -548,34 +553,38 @@ def int8(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     best, before = (max(W / P, q / BW) for q in (Q, Q_wide))
     yield Part("Q", Q, "B", f"p (B D + B F) + 1 B × D F = {P_BF16} B × ({B:,} × {D:,} + {B:,} × "
                f"{F:,}) + 1 B × {D:,} × {F:,}",
-               {"an int8 weight has 1 byte": Q_wide, "the weights cross too": Q - _weights(op),
-                "an int8 weight has 8 bits, which is one byte": Q + 7 * _weights(op),
-                "an int8 weight has 1 byte, not half of one": Q - _weights(op) / 2,
-                "x and y stay bf16": Q_wide / 2})
+               {"2 bytes a weight, as in bf16": Q_wide, "the weights left out": Q - _weights(op),
+                "8 bytes a weight: int8 has 8 bits": Q + 7 * _weights(op),
+                "half a byte a weight, as with 4 bits": Q - _weights(op) / 2,
+                "x and y in int8 as well; they stay bf16": Q_wide / 2})
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-               {"an int8 weight has 1 byte": W / Q_wide, "W stays as it is": 2 * W / Q,
-                "FLOPs go on top, bytes below": Q / W,
-                "the weights cross too": W / (Q - _weights(op))})
+               {"2 bytes a weight, as in bf16": W / Q_wide,
+                "W doubled; it stays as it is": 2 * W / Q,
+                "the ratio upside down: bytes over FLOPs": Q / W,
+                "the weights left out": W / (Q - _weights(op))})
     yield _side(W, Q, P, BW)
     yield Part("T_best", best, "s", f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})",
-               {"an int8 weight has 1 byte": before,
-                "the longer of the two times sets the pace": min(W / P, Q / BW),
-                "half the bytes, once": best / 2,
-                f"BW is one core's, not that of {CORES} cores": best / CORES})
+               {"2 bytes a weight, as in bf16": before,
+                "the shorter of the two times": min(W / P, Q / BW),
+                "the bytes halved twice": best / 2,
+                f"BW of all {CORES} cores, not one core's share": best / CORES})
     yield Part("faster", before / best, "", f"T_bf16 / T_int8 = {time(before)} / {time(best)}",
-               {"the old time goes on top": best / before, "the bytes set the time, and they fell":
-                1, "the bytes fell to a half; FLOPs and I do not add to that": 4})
+               {"the ratio upside down": best / before,
+                "no gain, though the bytes set the time and fell":
+                1, "the gain counted twice, in the bytes and in I": 4})
     p = BYTES[SCALE_DTYPE]
     yield Part("scales", scales, "B", f"{p} B × F = {p} B × {F:,}",
-               {"one a column, not one a weight": p * D * F, "count bytes, not elements": F,
-                f"one {SCALE_DTYPE} number has {p} bytes": 2 * F, "one a column, not one in all": p,
-                "one a column, not one a row": p * D})
+               {"a scale for every weight, not for every column": p * D * F,
+                "elements counted, not bytes": F,
+                "2 bytes a scale, as in bf16": 2 * F, "one scale in all, not one a column": p,
+                "a scale for every row, not for every column": p * D})
     saved = Q_wide - Q
     yield Part("lost", scales / saved, "", f"scales / (D F) = {byte(scales)} / {byte(saved)}\n"
                "Each weight saved 2 B - 1 B.",
-               {"the scales go on top": saved / scales, "a share of what was saved, not of 1 scale":
-                F / saved, "one a column, not one a weight": p, "1 is 100 %": 100 * scales / saved,
-                "2 bytes became 1: each weight saved 1": scales / saved / 2})
+               {"the ratio upside down": saved / scales, "scales counted as elements, not as bytes":
+                F / saved, "a scale for every weight, not for every column": p,
+                "per cent without the % sign": 100 * scales / saved,
+                "a saving of 2 bytes a weight; each saved 1": scales / saved / 2})
 
 
 # --- decode attention ---------------------------------------------------------------------------
@@ -590,20 +599,21 @@ def _attention(op: DecodeAttention) -> Iterator[Part]:
     B, L, d, H, G, p = op.B, op.L, op.d, op.heads, op.kv_heads or op.heads, BYTES[op.dtype]
     yield Part("W", W, "FLOP", f"4 B H L d = 4 × {B} × {H} × {L:,} × {d}\nFor each head: q times "
                "L keys, and L weights times the values, 2 L d FLOPs each.",
-               {"q meets K, and the weights meet V: two products": W / 2,
-                "two products, and a multiply-add is two FLOPs": W / 4,
-                "every head has its own scores": W / H,
-                "there is one new token, not L of them": W * L,
-                "each sequence of the batch has its own": W / B})
+               {"one product of two left out: q with K, scores with V": W / 2,
+                "one product of two, and a multiply-add as one FLOP": W / 4,
+                "one head counted, not all": W / H,
+                "L new tokens, as in prefill; there is one": W * L,
+                "one sequence counted, not the batch": W / B})
     yield Part("Q", Q, "B",
                f"p (2 B {'H' if G == H else 'G'} L d + 2 B H d) = {p} B × (2 × {B} × {G} × {L:,} × "
                f"{d} + 2 × {B} × {H} × {d})",
-               {"both K and V cross, and in bytes": Q / 2,
-                "count both K and V, and bytes, not elements": Q / 4,
-                "each sequence has a cache of its own": Q / B,
-                "every kv head has a cache of its own": Q / G,
-                f"one {op.dtype} number has {p} bytes": 2 * Q,
-                **({} if G == H else {"the cache has kv_heads heads, not heads": Q * H / G})})
+               {"one of K and V left out, or elements counted for bytes": Q / 2,
+                "one of K and V left out, and elements counted for bytes": Q / 4,
+                "one sequence's cache for the whole batch": Q / B,
+                "one kv head's cache, not all": Q / G,
+                "4 bytes a number, as in fp32": 2 * Q,
+                **({} if G == H else
+                   {"a cache for every query head; only kv heads have one": Q * H / G})})
 
 
 @problem(
@@ -621,11 +631,11 @@ def kv_cache(P: float, BW: float, B: int, L: int, heads: int, d: int) -> Iterato
     W, Q = op.flops, op.algorithmic.hbm_bytes
     yield from _attention(op)
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-               {"no two sequences share a cache": B * W / Q,
-                "q meets K, and the weights meet V: two products": W / 2 / Q,
-                "divide by bytes, not by elements": P_BF16 * W / Q,
-                "two products, and a multiply-add is two FLOPs": W / 4 / Q,
-                "P / BW is the machine's number; I is the op's": P / BW})
+               {"one cache shared by the whole batch": B * W / Q,
+                "one product of two left out: q with K, scores with V": W / 2 / Q,
+                "divided by elements, not by bytes": P_BF16 * W / Q,
+                "one product of two, and a multiply-add as one FLOP": W / 4 / Q,
+                "the machine's P / BW in place of the op's I": P / BW})
     yield _side(W, Q, P, BW)
     yield _best(W, Q, P, BW)
     yield _dominates(op)
@@ -671,23 +681,24 @@ def gqa(P: float, BW: float, B: int, L: int, heads: int, d: int, kv_heads: int,
     W, Q, g = op.flops, op.algorithmic.hbm_bytes, heads // kv_heads
     best, before = (max(o.flops / P, o.algorithmic.hbm_bytes / BW) for o in (op, mha))
     yield Part("g", g, "", f"heads / kv_heads = {heads} / {kv_heads}",
-               {"query heads go on top": kv_heads / heads, "that is all of them": heads,
-                "that is the number of kv heads": kv_heads})
+               {"the ratio upside down": kv_heads / heads,
+                "all query heads, not those of one kv head": heads,
+                "the number of kv heads": kv_heads})
     *_, traffic = _attention(op)
     yield traffic
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-               {"each cached number serves g query heads": mha.algorithmic.intensity,
-                "each kv head serves g query heads, not all": W / Q * kv_heads,
-                "FLOPs go on top, bytes below": Q / W,
-                "q meets K, and the weights meet V: two products": W / 2 / Q,
-                "divide by bytes, not by elements": P_BF16 * W / Q})
+               {"one query head for each cached number, not g": mha.algorithmic.intensity,
+                "all query heads for each cached number, not g": W / Q * kv_heads,
+                "the ratio upside down: bytes over FLOPs": Q / W,
+                "one product of two left out: q with K, scores with V": W / 2 / Q,
+                "divided by elements, not by bytes": P_BF16 * W / Q})
     yield _side(W, Q, P, BW)
     yield _best(W, Q, P, BW)
     yield Part("faster", before / best, "", f"T_MHA / T_GQA = {time(before)} / {time(best)}",
-               {"the old time goes on top": best / before,
-                "W is the same, but the bytes set the time": 1,
-                "the cache shrinks by g, not to one head": heads,
-                "the bytes fall by g, and nothing else does": g * g})
+               {"the ratio upside down": best / before,
+                "W compared, which stays; the bytes set the time": 1,
+                "a cache of one head, as in MQA": heads,
+                "g counted twice": g * g})
 
 
 LATENT = MODELS["deepseek-v3"]
@@ -713,29 +724,31 @@ def mla(P: float, BW: float, B: int, L: int, heads: int, d: int, latent: int, ro
     W, Q, p = op.flops, op.algorithmic.hbm_bytes, P_BF16
     mha, row = p * 2 * heads * d, p * (latent + rope)
     yield Part("mha", mha, "B", f"p × 2 × heads × d = {p} B × 2 × {heads} × {d}",
-               {"K and V, and a bf16 number has 2 bytes": mha / 2,
-                "every head has its own K and V": mha / heads,
-                "count bytes, and both K and V": mha / 4})
+               {"one of K and V left out, or elements counted for bytes": mha / 2,
+                "one head counted, not all": mha / heads,
+                "one of K and V left out, and elements counted for bytes": mha / 4})
     yield Part("mla", row, "B", f"p × (latent + rope) = {p} B × ({latent} + {rope})",
-               {"count bytes, not elements": row / p, "one row serves all heads": row * heads,
-                "the row is key and value at once": 2 * row,
-                f"the {rope} numbers of the position are cached too": p * latent})
+               {"elements counted, not bytes": row / p,
+                "a row for every head; one serves all": row * heads,
+                "K and V counted; the row is both at once": 2 * row,
+                f"the {rope} numbers of the position left out": p * latent})
     yield Part("smaller", mha / row, "", f"mha / mla = {mha:,} B / {row:,} B",
-               {"the larger one goes on top": row / mha, "count both in bytes": mha / row * p,
-                "K and V both have heads × d numbers": mha / row / 2,
-                "one row serves all heads": mha / row / heads})
+               {"the ratio upside down": row / mha,
+                "one of the two in elements, not in bytes": mha / row * p,
+                "one of K and V left out": mha / row / 2,
+                "a row for every head; one serves all": mha / row / heads})
     yield Part("W", W, "FLOP", f"2 B heads L (latent + rope + latent) = 2 × {B} × {heads} × {L:,} "
                f"× ({latent} + {rope} + {latent})",
-               {"a multiply and an add are two FLOPs": W / 2,
-                "scores and weighted sum: two products": 2 * B * heads * L * (latent + rope),
-                "every head works on the row": W / heads,
-                "the sum runs over the latent, not over d": 4 * B * heads * L * d})
+               {"a multiply-add counted as one FLOP": W / 2,
+                "the weighted sum left out": 2 * B * heads * L * (latent + rope),
+                "one head counted, not all": W / heads,
+                "sums over d; here they run over the latent": 4 * B * heads * L * d})
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-               {"each row serves every head": W / Q / heads,
-                "a multiply and an add are two FLOPs": W / 2 / Q,
-                "divide by bytes, not by elements": p * W / Q,
-                "the rows replace K and V of all heads": W / (B * L * mha),
-                "FLOPs go on top, bytes below": Q / W})
+               {"one head for each row; it serves all": W / Q / heads,
+                "a multiply-add counted as one FLOP": W / 2 / Q,
+                "divided by elements, not by bytes": p * W / Q,
+                "the bytes of an MHA cache": W / (B * L * mha),
+                "the ratio upside down: bytes over FLOPs": Q / W})
     yield _side(W, Q, P, BW)
 
 
@@ -762,27 +775,27 @@ def long_context(D: int, heads: int, kv_heads: int, d: int, F: int, B: int) -> I
     yield Part("weights", weights, "B",
                f"p × (2 D heads d + 2 D kv_heads d + 3 D F) = {p} B × (2 × {D:,} × {heads * d:,} + "
                f"2 × {D:,} × {kv_heads * d:,} + 3 × {D:,} × {F:,})",
-               {"the attention projections are weights too": mlp,
-                "count bytes, not elements": weights / p,
-                "the MLP has three matrices": weights - mlp / 3,
-                "the MLP has weights too": weights - mlp,
-                "k and v have kv_heads heads, not heads":
+               {"the attention projections left out": mlp,
+                "elements counted, not bytes": weights / p,
+                "two matrices in the MLP; it has three": weights - mlp / 3,
+                "the MLP left out": weights - mlp,
+                "k and v as wide as q; they have kv_heads heads":
                 mlp + 4 * _weights(parts[0])})
     yield Part("token", token, "B", f"p × 2 × kv_heads × d = {p} B × 2 × {kv_heads} × {d}",
-               {"K and V, and a bf16 number has 2 bytes": token / 2,
-                "count bytes, and both K and V": token / 4,
-                "every kv head has its own": token / kv_heads,
-                "the cache has kv_heads heads, not heads": token * heads / kv_heads,
-                "a token's K and V, not its row of x": p * D})
+               {"one of K and V left out, or elements counted for bytes": token / 2,
+                "one of K and V left out, and elements counted for bytes": token / 4,
+                "one kv head counted, not all": token / kv_heads,
+                "a cache for every query head; only kv heads have one": token * heads / kv_heads,
+                "the token's row of x, not its K and V": p * D})
     for name, n, other in (("L_one", 1, B), ("L_batch", B, 1)):
         L = weights / (n * token)
         yield Part(name, L, "", f"weights / (B × token) = {byte(weights)} / ({n} × {byte(token)})",
-                   {"that many sequences have that many caches" if n > 1
-                    else "this is one sequence": weights / (other * token),
-                    "the cache has K and V": 2 * L,
-                    "the cache has kv_heads heads, not heads": L * kv_heads / heads,
-                    "the attention projections are weights too": mlp / (n * token),
-                    "the weights have 2 bytes a number as well": L / p})
+                   {"one sequence's cache for the whole batch" if n > 1
+                    else "the whole batch; this is one sequence": weights / (other * token),
+                    "one of K and V left out": 2 * L,
+                    "a cache for every query head; only kv heads have one": L * kv_heads / heads,
+                    "the attention projections left out": mlp / (n * token),
+                    "the weights in elements, not in bytes": L / p})
     yield Choice("shares", "weights",
                  {"weights": "that of the weights only", "cache": "that of the caches only",
                   "both": "both", "none": "neither"},
@@ -811,10 +824,10 @@ def _three(times: Mapping[str, float]) -> Iterator[AnyPart]:
                   if name != binds})
     yield Part("T_best", times[binds], "s",
                f"max(T_flop, T_HBM, T_link) = max({', '.join(map(time, times.values()))})",
-               {"with full overlap the times do not add up": sum(times.values()),
-                "the longest time sets the pace": min(times.values()),
-                "compute, HBM and link: three roofs, the longest": sorted(times.values())[1],
-                "the roofs do not take turns": sum(times.values()) - min(times.values())})
+               {"the times added, as without overlap": sum(times.values()),
+                "the shortest of the times": min(times.values()),
+                "one of the three roofs left out": sorted(times.values())[1],
+                "two of the times added, as without overlap": sum(sorted(times.values())[1:])})
 
 
 @problem(
@@ -831,25 +844,26 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
          ) -> Iterator[AnyPart]:
     times = {"compute": W / P, "HBM": Q / BW, "link": Q_link / BW_link}
     yield Part("T_flop", times["compute"], "s", f"W / P = {flop(W)} / {rate(P)}",
-               {"FLOPs go with P": W / BW, "P is the device's already": W / P / CORES,
-                "P is the device's, not one core's": W / P * CORES})
+               {"FLOPs divided by BW": W / BW,
+                "the cores counted twice: P is the device's": W / P / CORES,
+                "one core's P, not the device's": W / P * CORES})
     yield Part("T_HBM", times["HBM"], "s", f"Q / BW = {byte(Q)} / {band(BW)}",
-               {"HBM's bytes go with HBM's bandwidth": Q / BW_link,
-                "each roof has its own bytes; they do not add up": (Q + Q_link) / BW,
-                "only HBM's bytes go with HBM's bandwidth": Q_link / BW,
-                "BW is the device's, not one core's": Q / BW * CORES})
+               {"HBM's bytes over the link's bandwidth": Q / BW_link,
+                "the bytes of two roofs added up": (Q + Q_link) / BW,
+                "the link's bytes, not HBM's": Q_link / BW,
+                "one core's BW, not the device's": Q / BW * CORES})
     yield Part("T_link", times["link"], "s",
                f"Q_link / BW_link = {byte(Q_link)} / {band(BW_link)}",
-               {"the link's bytes go with the link's bandwidth": Q_link / BW,
-                "only the link's bytes go with its bandwidth": Q / BW_link,
-                "each roof has its own bytes; they do not add up": (Q + Q_link) / BW_link})
+               {"the link's bytes over HBM's bandwidth": Q_link / BW,
+                "HBM's bytes, not the link's": Q / BW_link,
+                "the bytes of two roofs added up": (Q + Q_link) / BW_link})
     yield from _three(times)
     best = max(times.values())
     yield Part("rate", W / best, "FLOP/s", f"W / T_best = {flop(W)} / {time(best)}",
-               {"the entitlement is the least over all roofs": W / min(times.values()),
-                "T_best is the longest time, not the sum": W / sum(times.values()),
-                "three roofs, the lowest": W / sorted(times.values())[1],
-                "W over the time, not bytes over the time": Q_link / best})
+               {"the highest of the roofs, not the lowest": W / min(times.values()),
+                "the sum of the times in place of T_best": W / sum(times.values()),
+                "one of the three roofs left out": W / sorted(times.values())[1],
+                "bytes over the time, not W": Q_link / best})
 
 
 @problem(
@@ -874,43 +888,46 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
     times = {"compute": W / P, "HBM": Q / BW, "link": sent / BW_link}
     yield Part("W", W, "FLOP", f"2 B (D / 2) F = 2 × {B:,} × {D // 2:,} × {F:,}\n"
                "Adding up what comes in, B F / 2 adds, is left out.",
-               {"each device has half of D": 2 * W, "a multiply and an add are two FLOPs": W / 2,
-                "D is halved, B and F are not": W / 4})
+               {"all of D; each device has half of it": 2 * W,
+                "a multiply-add counted as one FLOP": W / 2,
+                "B or F halved as well as D": W / 4})
     yield Part("Q", Q, "B", f"p (B D / 2 + D F / 2 + B F) = {p} B × ({B:,} × {D // 2:,} + "
                f"{D // 2:,} × {F:,} + {B:,} × {F:,})",
-               {"each device has half of x and W": Linear(B, D, F).algorithmic.hbm_bytes,
-                "count bytes, not elements": Q / p, "a y is written, too": Q - p * B * F,
-                "its partial y has B × F numbers, not half": Q - p * B * F // 2,
-                "half of W is read too": Q - _weights(op)})
+               {"all of x and W; each device has half": Linear(B, D, F).algorithmic.hbm_bytes,
+                "elements counted, not bytes": Q / p,
+                "y left out, though it is written": Q - p * B * F,
+                "half of y; its partial sums are B × F numbers": Q - p * B * F // 2,
+                "the weights left out": Q - _weights(op)})
     yield Part("Q_link", sent, "B", f"p B F = {p} B × {B:,} × {F:,}\nHalf of its partial sums go "
                "to the other, which adds them; half of the finished numbers go as well.",
-               {"2 bytes a number, and finished numbers go back as well": sent / 2,
-                "that is what both send; each direction has its own bandwidth": 2 * sent,
-                "y is exchanged, not x": p * B * D // 2,
-                "y is exchanged, not W": p * D * F // 2})
+               {"half of it: bytes a number, or the way back, left out": sent / 2,
+                "what both devices send, not one": 2 * sent,
+                "its half of x sent, not sums of y": p * B * D // 2,
+                "its half of W sent, not sums of y": p * D * F // 2})
     for name, roof, why in (("T_flop", "compute", f"W / P = {flop(W)} / {rate(P)}"),
                             ("T_HBM", "HBM", f"Q / BW = {byte(Q)} / {band(BW)}"),
                             ("T_link", "link", f"Q_link / BW_link = {byte(sent)} / "
                                                f"{band(BW_link)}")):
-        wrong = {"compute": {"FLOPs go with P": W / BW, "each device has half of D": 2 * W / P,
-                             "P is the device's, not one core's": CORES * W / P},
-                 "HBM": {"HBM's bytes go with HBM's bandwidth": Q / BW_link,
-                         "BW is the device's, not one core's": CORES * Q / BW,
-                         "count bytes, not elements": Q / BW / p},
-                 "link": {"the link's bytes go with the link's bandwidth": sent / BW,
-                          "each direction has its own bandwidth": 2 * sent / BW_link,
-                          "count bytes, not elements": sent / BW_link / p}}[roof]
+        wrong = {"compute": {"FLOPs divided by BW": W / BW,
+                             "all of D; each device has half of it": 2 * W / P,
+                             "one core's P, not the device's": CORES * W / P},
+                 "HBM": {"HBM's bytes over the link's bandwidth": Q / BW_link,
+                         "one core's BW, not the device's": CORES * Q / BW,
+                         "elements counted, not bytes": Q / BW / p},
+                 "link": {"the link's bytes over HBM's bandwidth": sent / BW,
+                          "both directions added up": 2 * sent / BW_link,
+                          "elements counted, not bytes": sent / BW_link / p}}[roof]
         yield Part(name, times[roof], "s", why, wrong)
     yield from _three(times)
     by_flop, by_byte = p * P / BW_link, 2 * (BW / BW_link - 1) * B * F / (B + F)
     yield Part("D_flop", by_flop, "", f"p P / BW_link = {p} × {rate(P)} / {band(BW_link)}\n"
                "p B F / BW_link > B D F / P: B and F cancel. A pair that shares fewer links has "
                "less BW_link, and a larger D.",
-               {"a bf16 number has 2 bytes, and each device has half of D": by_flop / 2,
-                "a multiply and an add are two FLOPs": by_flop * 2,
-                "P is the device's, not one core's": by_flop / CORES,
-                "the link's bandwidth, not HBM's": p * P / BW,
-                "P goes on top": BW_link / P / p})
+               {"p left out, or all of D on each device": by_flop / 2,
+                "a multiply-add counted as one FLOP": by_flop * 2,
+                "one core's P, not the device's": by_flop / CORES,
+                "HBM's bandwidth in place of the link's": p * P / BW,
+                "the ratio upside down": BW_link / P / p})
     if by_byte <= 0:
         yield Choice("D_HBM", "never", {"never": "it never does", "some": "while D is small"},
                      "The link is no slower than HBM, and HBM moves the y as well as x and W.",
@@ -920,10 +937,10 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                    f"2 (BW / BW_link - 1) B F / (B + F) = 2 × ({band(BW)} / {band(BW_link)} - 1) × "
                    f"{B:,} × {F:,} / ({B:,} + {F:,})\np B F / BW_link > p (B D / 2 + D F / 2 + "
                    "B F) / BW.",
-                   {"y crosses HBM as well": 2 * BW / BW_link * B * F / (B + F),
-                    "each device has half of D": by_byte / 2,
-                    "that is the bound of the FLOPs": by_flop,
-                    "x crosses HBM as well as W": 2 * (BW / BW_link - 1) * B})
+                   {"y left out of HBM's bytes": 2 * BW / BW_link * B * F / (B + F),
+                    "all of D; each device has half of it": by_byte / 2,
+                    "the bound from the FLOPs, not from HBM": by_flop,
+                    "x left out of HBM's bytes": 2 * (BW / BW_link - 1) * B})
     yield Choice("when", "both",
                  {"both": "when D is below both", "either": "when D is below one of them",
                   "flop": "when D is below D_flop, whatever HBM does",
@@ -957,20 +974,20 @@ def more_P(P: float, BW: float, times: float, D: int, F: int, prompt: int) -> It
         memory = best == t_byte
         yield Part(names[1], best, "s",
                    f"max(W / (times × P), Q / BW) = max({time(t_flop)}, {time(t_byte)})",
-                   {"BW has not grown, so the bytes take as long" if memory
-                    else "P has grown, so the FLOPs take less": best / times if memory else W / P,
-                    "the longer of the two times sets the pace": min(t_flop, t_byte),
-                    "with full overlap the two times do not add up": t_flop + t_byte,
-                    f"P and BW are one core's, not those of {CORES} cores": best / CORES,
-                    ("Q counts bytes, not elements" if memory
-                     else "P grew once"): best / 2 if memory else best / times})
+                   {"a time that fell with P, though the bytes set it" if memory
+                    else "the old P: it has grown": best / times if memory else W / P,
+                    "the shorter of the two times": min(t_flop, t_byte),
+                    "the two times added, as without overlap": t_flop + t_byte,
+                    f"P and BW of {CORES} cores, not of one": best / CORES,
+                    ("elements counted, not bytes" if memory
+                     else "the growth of P counted twice"): best / 2 if memory else best / times})
         if one.B == 1:
             yield Part("share", W / best / (times * P), "", f"W / after / (times × P) = {flop(W)} "
                        f"/ {time(best)} / ({times:g} × {rate(P)})",
-                       {"the peak is the new one": W / best / P,
-                        "the rate goes on top, the peak below": best * times * P / W,
-                        "1 is 100 %": 100 * W / best / (times * P),
-                        "P grew once": W / best / (times * times * P)})
+                       {"the old peak, not the new one": W / best / P,
+                        "the ratio upside down": best * times * P / W,
+                        "per cent without the % sign": 100 * W / best / (times * P),
+                        "the growth of P counted twice": W / best / (times * times * P)})
             helps = "bytes" if memory else "peak"
     yield Choice("helps", helps,
                  {"peak": "yet more P", "bytes": "fewer weight bytes, or more BW",
@@ -1010,10 +1027,10 @@ def gpu_tpu(chip_gpu: str, P_gpu: float, BW_gpu: float, chip_tpu: str, P_tpu: fl
     best, memory = {}, []
     for kind, (P, BW) in roofs.items():
         yield Part(f"ridge_{kind}", P / BW, "FLOP/B", f"P / BW = {rate(P)} / {band(BW)}",
-                   {"P goes on top, BW below": BW / P,
-                    "the prefixes differ: 1 T is 1000 G": P / BW / 1000,
-                    "the dense peak, not the sparse one": 2 * P / BW,
-                    "BW in bytes: no factor 8": P / BW / 8})
+                   {"the ratio upside down: BW over P": BW / P,
+                    "T and G mixed up: 1 T is 1000 G": P / BW / 1000,
+                    "the sparse peak, twice the dense one": 2 * P / BW,
+                    "bytes taken as bits: a factor 8": P / BW / 8})
     for name, batch in (("decode", 1), ("prefill", B)):
         W, Q = Linear(batch, D, F).flops, Linear(batch, D, F).algorithmic.hbm_bytes
         for kind, (P, BW) in roofs.items():
@@ -1060,20 +1077,21 @@ def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator
     W, Q, hit, weights = op.flops, op.algorithmic.hbm_bytes, op.most_hit, _weights(op)
     each = k * B / hit
     yield Part("weights", weights, "B", f"p × experts × 3 D F = {p} B × {hit} × 3 × {D:,} × {F:,}",
-               {"tokens go to different experts: all of these cross": weights * k / hit,
-                "an expert has three matrices": weights / 3,
-                "count bytes, not elements": weights / p,
-                "an expert's weights cross once, however many tokens it gets": weights * each})
+               {"the experts of one token, not of all tokens": weights * k / hit,
+                "one matrix an expert; it has three": weights / 3,
+                "elements counted, not bytes": weights / p,
+                "an expert's weights fetched for every token": weights * each})
     yield Part("each", each, "", f"k B / experts = {k} × {B:,} / {hit}",
-               {"each token is in k experts": B / hit, "each expert gets a share of them": B,
-                "a share, and a token counts k times": k * B,
-                "experts go below": hit / (k * B)})
+               {"one expert a token, not k": B / hit,
+                "all tokens in every expert; each gets a share": B,
+                "the places of all tokens, not one expert's share": k * B,
+                "the ratio upside down": hit / (k * B)})
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-               {"that is a dense layer: each expert gets a share": Linear(B, D, F).algorithmic
-                .intensity, "each token is in k experts": W / k / Q,
-                "a multiply and an add are two FLOPs": W / 2 / Q,
-                "divide by bytes, not by elements": p * W / Q,
-                "only k experts a token, but all of them cross": W / Q * hit / k})
+               {"a dense layer: all tokens in every expert": Linear(B, D, F).algorithmic
+                .intensity, "one expert a token, not k": W / k / Q,
+                "a multiply-add counted as one FLOP": W / 2 / Q,
+                "divided by elements, not by bytes": p * W / Q,
+                "the weights of k experts only; all of them cross": W / Q * hit / k})
     yield _side(W, Q, P, BW)
     cross = first_above(op, "B", ridge)
     if cross.exact == math.inf:
@@ -1088,10 +1106,10 @@ def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator
                f"{ridge:.7g} × {E} × {F:,} / (6 × {k} × {F:,} - 2 × {p} × {ridge:.7g})\n"
                "From 6 B k D F = ridge × p (2 B D + 3 experts D F). Nearly: an expert needs "
                f"p / 2 × ridge tokens and gets k B / experts, so B = {near:.4g}.",
-               {"an expert gets k B / experts tokens, not B": near * k / E,
-                "each token is in k experts": B_ridge * k,
-                "more experts need more tokens": near * (k / E) ** 2,
-                "x and y cross too": near},
+               {"the ridge of a dense layer: an expert gets a share of B": near * k / E,
+                "one expert a token, not k": B_ridge * k,
+                "k and the number of experts swapped": near * (k / E) ** 2,
+                "x and y left out": near},
                also=(cross.least,))
 
 
@@ -1135,9 +1153,11 @@ def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
     yield _ridge(P, BW)
     yield Part("I_most", most, "FLOP/B", f"2 D F / (p (D + F)) = 2 × {D:,} × {F:,} / ({p} B × "
                f"({D:,} + {F:,}))\nIn W / Q only the terms with B are left.",
-               {"a multiply and an add are two FLOPs": most / 2,
-                "divide by bytes, not by elements": most * p, "y is written too": 2 * F / p,
-                "x is read too": 2 * D / p, "FLOPs go on top, bytes below": 1 / most})
+               {"a multiply-add counted as one FLOP": most / 2,
+                "divided by elements, not by bytes": most * p,
+                "y left out, though it is written": 2 * F / p,
+                "x left out, though it is read": 2 * D / p,
+                "the ratio upside down: bytes over FLOPs": 1 / most})
     some = op.crossover(ridge) < math.inf
     yield Choice("reaches", "yes" if some else "no",
                  {"yes": "yes, a large enough one", "no": "no, I stays below the ridge"},
@@ -1163,14 +1183,15 @@ def do_kv_cache(B: int, L: int, heads: int, kv_heads: int, d: int) -> Iterator[A
     cache = sum(t.read_bytes for t in op.tensors if "cache" in t.name)
     yield from _attention(op)
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-               {"each kv head serves heads / kv_heads query heads": W / Q * kv_heads / heads,
-                "no two sequences share a cache": B * W / Q,
-                "q meets K, and the weights meet V: two products": W / 2 / Q,
-                "divide by bytes, not by elements": P_BF16 * W / Q,
-                "FLOPs go on top, bytes below": Q / W})
+               {"one query head for each kv head": W / Q * kv_heads / heads,
+                "one cache shared by the whole batch": B * W / Q,
+                "one product of two left out: q with K, scores with V": W / 2 / Q,
+                "divided by elements, not by bytes": P_BF16 * W / Q,
+                "the ratio upside down: bytes over FLOPs": Q / W})
     yield Part("share", cache / Q, "", f"caches / Q = {byte(cache)} / {byte(Q)}",
-               {"that is q and o": 1 - cache / Q, "K and V both": cache / Q / 2,
-                "1 is 100 %": 100 * cache / Q, "all kv heads": cache / Q / kv_heads})
+               {"the share of q and o": 1 - cache / Q, "one of K and V left out": cache / Q / 2,
+                "per cent without the % sign": 100 * cache / Q,
+                "one kv head counted, not all": cache / Q / kv_heads})
     yield _dominates(op)
     yield Choice("why", "few",
                  {"few": "each cached number is read once and serves few query heads",
