@@ -105,17 +105,19 @@ function render({ model, el }) {
       const sides = (y, away) => [[x + 16, {}], [x - 16, end]].flatMap(([x, anchor]) =>
         [y + 5 + 9 * away, y + 5 + 17 * away, y + 5].map((y) => ({ x, y, ...anchor })))
         .concat([24, 40].flatMap((far) => [[x, middle], [left + 6, {}], [right, end]].map(
-          ([x, anchor]) => ({ x, y: y + 5 + far * away, ...anchor }))));
-      const down = guessed === null || guessed <= mark ? 1 : -1;
+          ([x, anchor]) => ({ x, y: y + 5 + far * away, ...anchor }))))
+        .concat([[x + 16, {}], [x - 16, end]].map(([x, anchor]) => ({ x, y: y - 5 * away, ...anchor })));
+      const above = guessed !== null && guessed > mark, close = above && guessed - mark < 44;
       if (guessed !== null) {
         parts.push(place(`your guess: ${show(state.guess, "FLOP/s")}`, "rl-guessed",
-          ...sides(guessed, -down)));
+          ...sides(guessed, above ? 1 : -1)));
       }
-      parts.push(place(`entitled: ${show(at.rate, "FLOP/s")}`, "rl-value", ...sides(mark, down)));
+      parts.push(place(`entitled: ${show(at.rate, "FLOP/s")}`, "rl-value",
+        ...(close ? [{ x: x + 18, y: mark + 9 }, ...sides(mark, -1)] : sides(mark, 1))));
       const band = `I x ${at.figure.text}`;
       parts.push(
         place(P, "rl-compute", { x: right, y: peak - 8, ...end }, { x: bend + 6, y: peak - 8 },
-          { x: right, y: peak - 22, ...end }),
+          { x: right, y: peak - 22, ...end }, { x: right, y: peak - 34, ...end }),
         place(`${at.machine.link}: ${band}`, "rl-memory", ...[0.5, 0.3, 0.7].map((t) => along(t, -9)),
           ...[0.5, 0.25, 0.75, 0.35, 0.65].map((t) => ({ ...along(t, -9), say: band })),
           ...[0.3, 0.6].map((t) => ({ ...along(t, 20), say: band }))),
