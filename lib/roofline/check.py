@@ -9,16 +9,22 @@ Ignores   marks, who answered and what was answered before
 
 import math
 import numbers
+import operator
 import random
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
-from .units import UNITS, UnitError, mebi, parse, show
+from .units import SCALED, UNITS, UnitError, is_bare, mebi, parse, show
 
 Interval = tuple[float, float]
+# A value of other parts: a number, a part's name, or (one of OPS, value, value, ...).
+Follow = float | str | tuple[Any, ...]
+OPS: dict[str, Callable[[Any, Any], float]] = {
+    "/": operator.truediv, "*": operator.mul, "+": operator.add, "max": max}
 
 
 class ProblemError(ValueError):
@@ -69,17 +75,70 @@ def _number(answer: object, unit: str) -> float:
     return parse(answer, unit)  # type: ignore[arg-type]  # it says what it got instead
 
 
+def any_number(unit: str) -> list[tuple[str, tuple[float, ...], float]]:
+    """Slips that any number may have: (what it is, factors on the value, how near it must be).
+
+    They come last, so a slip of the problem's own that gives the same is named first.
+    """
+    found: list[tuple[str, tuple[float, ...], float]] = []
+    if unit in ("B", "B/s"):
+        factors = [1.024**power for power in (1, 2, 3, 4)]
+        found.append(("decimal and binary prefixes are mixed up, such as MB and MiB",
+                      (*factors, *(1 / factor for factor in factors)), 0.005))
+    if unit in SCALED or unit == "FLOP/B":
+        found.append(("the prefix is one step off, such as M for G", (1e3, 1e-3), 0.01))
+    if unit == "":
+        found.append(("a percentage has lost its %", (100.0,), 0.01))
+    return found
+
+
+def _value(node: Follow, known: Mapping[str, float]) -> float:
+    if isinstance(node, tuple):
+        return reduce(OPS[node[0]], (_value(other, known) for other in node[1:]))
+    return known[node] if isinstance(node, str) else node
+
+
+def _names(node: Follow) -> list[str]:
+    if isinstance(node, tuple):
+        return list(dict.fromkeys(name for other in node[1:] for name in _names(other)))
+    return [node] if isinstance(node, str) else []
+
+
+class _Shown:
+    """name    what a notebook calls the part, and its formulas: `q.check(name=...)`
+    label   a prompt for a page, where the name is no symbol of the field
+    """
+
+    name: str
+    label: str
+
+    @property
+    def shown(self) -> str:
+        """What a page calls it in a message."""
+        return (self.label or self.name).rstrip("?")
+
+    @property
+    def prompt(self) -> str:
+        """What stands before `wants` in a question's text."""
+        return f"{self.label}{'' if self.label.endswith('?') else ':'} " if self.label else ""
+
+
 @dataclass(frozen=True)
-class Part:
+class Part(_Shown):
     """A number with a unit.
 
     name     what the reader calls it: `q.check(name=...)`
     value    the right value, in `unit` (a base unit of `units`)
     why      "formula = the numbers put in"; `worked` adds " = value". What follows the last
              " = " must be arithmetic that gives the value. Further lines are remarks.
-    slips    what a wrong model gives: {nudge towards the right model: its value}
+    slips    what a wrong model gives: {what is missing or mixed up: its value}. It is read
+             after "Looks like a slip: ". Slips of one value become "either one, or the other".
     rivals   what another source's figure gives: {that source: its value}
     also     further right values, e.g. from inputs rounded as a page prints them
+    label    a short prompt for people: "Share of the peak, as a fraction or in %"
+    extra    further slips, each left out where it could be taken for something else
+    follows  this value by the reader's own other parts: ("/", "W", "Q")
+    lead     lines that come before the equation in the worked answer
 
     Raises ProblemError for a value that is not finite or a unit that is not a base unit.
     """
@@ -91,12 +150,24 @@ class Part:
     slips: Mapping[str, float] = field(default_factory=dict)
     rivals: Mapping[str, float] = field(default_factory=dict)
     also: tuple[float, ...] = ()
+    label: str = ""
+    extra: Mapping[str, float] = field(default_factory=dict)
+    follows: Follow | None = None
+    lead: str = ""
 
     def __post_init__(self) -> None:
         show(self.value, self.unit)  # raises for a unit that is not a base unit
-        for number in (self.value, *self.also, *self.slips.values(), *self.rivals.values()):
+        for number in (self.value, *self.also, *self.slips.values(), *self.rivals.values(),
+                       *self.extra.values()):
             if not math.isfinite(number):
                 raise ProblemError(f"{self.name}: expected finite values, got {number}")
+        causes: dict[float, list[str]] = {}
+        for label, value in self.slips.items():
+            same = (other for other in causes if math.isclose(value, other, rel_tol=1e-9))
+            causes.setdefault(next(same, value), []).append(label)
+        object.__setattr__(self, "slips", {
+            "either " * (len(labels) > 1) + ", or ".join(labels): value
+            for value, labels in causes.items()})
 
     @property
     def right(self) -> list[Interval]:
@@ -107,14 +178,30 @@ class Part:
 
     def clashes(self) -> list[str]:
         """Slips whose range meets the right one, a rival's or an earlier slip's."""
+        return [label for label, _, free in self._ranges() if not free]
+
+    def _ranges(self) -> list[tuple[str, Interval, bool]]:
+        """Each slip's range, and whether it meets no other; extra slips only where it does not.
+
+        Near the right value an extra slip keeps to the answers that are not rounded much.
+        """
         taken = self.right + [accepted(value) for value in self.rivals.values()]
+
+        def free(low: float, high: float) -> bool:
+            return not any(low <= end and start <= high for start, end in taken)
+
         found = []
         for label, value in self.slips.items():
-            low, high = accepted(value)
-            if any(low <= end and start <= high for start, end in taken):
-                found.append(label)
-            else:
-                taken.append((low, high))
+            ends = accepted(value)
+            found.append((label, ends, free(*ends)))
+            taken += [ends] * found[-1][2]
+        for label, value in self.extra.items():
+            near = (0.995 * value, 1.005 * value)
+            for ends in (accepted(value), (min(near), max(near))):
+                if free(*ends):
+                    found.append((label, ends, True))
+                    taken.append(ends)
+                    break
         return found
 
     def judge(self, answer: object) -> "Outcome":
@@ -129,30 +216,44 @@ class Part:
             if _inside(number, [accepted(value)]):
                 return Outcome(self.name, "rival",
                                f"right for {label}, not the figure this page uses.")
+        bare = self.unit in SCALED and (not isinstance(answer, str) or is_bare(answer))
         side = "too small" if number < self.value else "too large"
-        for label, value in self.slips.items():
-            if _inside(number, [accepted(value)]):
-                return Outcome(self.name, "slip",
-                               f"not yet, {side}. Looks like: {label.rstrip('.')}.")
-        bare = not isinstance(answer, str) or answer.strip()[-1:].isdigit()
-        hint = f" A bare number is read in {self.unit}." if bare and self.unit else ""
+        hint = f" A bare number is read in {self.unit}." if bare else ""
+        for label, ends, _ in self._ranges():
+            if _inside(number, [ends]):
+                return Outcome(self.name, "slip", f"not yet, {side}. {_slip(label)}")
+        for label, factors, near in any_number(self.unit):
+            if any(abs(number - factor * self.value) <= near * abs(factor * self.value)
+                   for factor in factors):
+                return Outcome(self.name, "slip", f"not yet, {side}. {_slip(label)}{hint}")
         return Outcome(self.name, "off", f"not yet, {side}.{hint}")
 
     def form(self) -> dict[str, Any]:
-        def data(values: Mapping[str, float]) -> list[dict[str, Any]]:
-            return [{"in": [list(accepted(v))], "say": label} for label, v in values.items()]
+        def data(ranges: Iterable[tuple[str, Interval]]) -> list[dict[str, Any]]:
+            return [{"in": [list(ends)], "say": label} for label, ends in ranges]
 
-        return {"kind": "number", "name": self.name, "unit": self.unit,
-                "right": [list(interval) for interval in self.right],
-                "slips": data(self.slips), "rivals": data(self.rivals)}
+        return {"kind": "number", "name": self.name, "label": self.label, "unit": self.unit,
+                "value": self.value, "right": [list(interval) for interval in self.right],
+                "slips": data((label, ends) for label, ends, _ in self._ranges()),
+                "rivals": data((label, accepted(v)) for label, v in self.rivals.items()),
+                "follows": _listed(self.follows)}
+
+
+def _listed(node: Any) -> Any:
+    return [_listed(other) for other in node] if isinstance(node, tuple) else node
+
+
+def _slip(label: str) -> str:
+    return f"Looks like a slip: {label.rstrip('.')}."
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(_Shown):
     """One of several statements.
 
     right     key of the right option       options   {key: what the option says}
     why       why it is right               slips     {every other key: why it is not}
+    label     a short question for people: "Which roof binds?"
     """
 
     name: str
@@ -160,6 +261,7 @@ class Choice:
     options: Mapping[str, str]
     why: str
     slips: Mapping[str, str]
+    label: str = ""
 
     def __post_init__(self) -> None:
         if {self.right, *self.slips} != set(self.options) or self.right in self.slips:
@@ -186,18 +288,19 @@ class Choice:
         return Outcome(self.name, "unreadable", f"expected one of {known}; got {got}.")
 
     def form(self) -> dict[str, Any]:
-        return {"kind": "choice", "name": self.name, "right": self.right,
+        return {"kind": "choice", "name": self.name, "label": self.label, "right": self.right,
                 "options": [list(option) for option in self.options.items()],
                 "slips": dict(self.slips)}
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(_Shown):
     """A few words. Patterns are found anywhere in the answer, whatever its case; they run in
     a page's script as well, so they keep to what Python and JavaScript share.
 
     right     an answer that is accepted        accept   patterns of right answers
     why       why it is right                   slips    {pattern: why it is not}
+    label     a short prompt for people
     """
 
     name: str
@@ -205,6 +308,7 @@ class Text:
     accept: tuple[str, ...]
     why: str
     slips: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
 
     answer = property(lambda self: self.right)
     wants = property(lambda self: "a few words")
@@ -222,7 +326,7 @@ class Text:
         return Outcome(self.name, "off", "not yet.")
 
     def form(self) -> dict[str, Any]:
-        return {"kind": "text", "name": self.name, "accept": list(self.accept),
+        return {"kind": "text", "name": self.name, "label": self.label, "accept": list(self.accept),
                 "slips": [{"re": pattern, "say": say} for pattern, say in self.slips.items()]}
 
 
@@ -231,7 +335,7 @@ AnyPart = Part | Choice | Text
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one part: right, rival, slip, off, unreadable or not attempted."""
+    """What became of one part: right, rival, slip, follows, off, unreadable, not attempted."""
 
     name: str
     kind: str
@@ -275,8 +379,8 @@ class Question:
 
     def __repr__(self) -> str:
         wide = max(len(part.name) for part in self.parts)
-        return "\n".join([textwrap.fill(self.text, 92), "",
-                          *(f"  {part.name:{wide}}  {part.wants}" for part in self.parts)])
+        return "\n".join([textwrap.fill(self.text, 92), "", *(
+            f"  {part.name:{wide}}  {part.prompt}{part.wants}" for part in self.parts)])
 
     def check(self, /, **answers: object) -> Report:
         """Judge each answer; `...` and a part left out are not attempted.
@@ -289,12 +393,35 @@ class Question:
             if name not in names:
                 raise ProblemError(f"{self.id}: no answer is called {name!r}; "
                                    f"the answers are {', '.join(names)}")
-        report = Report(tuple(
-            Outcome(part.name, "not attempted", "") if answers.get(part.name, ...) is ...
-            else part.judge(answers[part.name]) for part in self.parts))
+        report = Report(tuple(self._follow({part.name: Outcome(
+            part.name, "not attempted", "") if answers.get(part.name, ...) is ...
+            else part.judge(answers[part.name]) for part in self.parts}, answers)))
         if any(o.kind not in ("right", "not attempted") for o in report.outcomes):
             raise WrongAnswer(report)
         return report
+
+    def _follow(self, found: Mapping[str, Outcome], answers: Mapping[str, object],
+                ) -> Iterator[Outcome]:
+        """The outcomes; a part that fits the reader's own wrong other parts is told so."""
+        known = {part.name: _number(answers[part.name], part.unit) for part in self.parts
+                 if isinstance(part, Part)
+                 and found[part.name].kind not in ("not attempted", "unreadable")}
+        for part in self.parts:
+            mine = found[part.name]
+            if isinstance(part, Part) and part.follows and mine.kind in ("slip", "off"):
+                names = _names(part.follows)
+                wrong = [name for name in names if found[name].kind in ("rival", "slip", "off")]
+                if wrong and known.keys() >= {*names}:
+                    try:
+                        value = _value(part.follows, known)
+                    except ZeroDivisionError:
+                        value = math.inf
+                    # As far as rounding to two digits may take either of them.
+                    if abs(known[part.name] - value) <= 0.05 * abs(value) < math.inf:
+                        mine = Outcome(part.name, "follows", "consistent with your "
+                                       f"{' and '.join(wrong)}; mend "
+                                       f"{'those' if len(wrong) > 1 else 'that'} first.")
+            yield mine
 
     def worked(self) -> Worked:
         """The worked answer: what is given, each step, each value as it would be answered.
@@ -306,22 +433,35 @@ class Question:
         except WrongAnswer as wrong:
             raise ProblemError(f"{self.id}: the worked answer fails its own check: {wrong}"
                                ) from None
+        return self._worked(page=False)
+
+    def _worked(self, page: bool) -> Worked:
+        """A page says what options say; a notebook's reader has to type their keys."""
         given = ", ".join(f"{name} = {text}" for name, text in self.given.items())
         lines = [f"Given: {given}"] if given else []
         for part in self.parts:
+            name = part.shown if page else part.name
+            if isinstance(part, Choice):
+                says = part.options[part.right]
+                lines += [f"{name}: {says}"] if page else [f"{name}: {part.right}", f"    {says}"]
+            elif isinstance(part, Text):
+                lines.append(f"{name}: {part.answer}")
             if not isinstance(part, Part):
-                lines += [f"{part.name}: {part.answer}", f"    {part.why}"]
+                lines.append(f"    {part.why}")
                 continue
             equation, *remarks = part.why.split("\n")
-            steps = [part.name, *equation.split(" = "), part.answer]
+            steps = [name, *equation.split(" = "), part.answer]
             joint = " = " if len(" = ".join(steps)) <= 76 else "\n    = "
-            lines += [joint.join(steps), *(f"    {remark}" for remark in remarks)]
+            lines += [*part.lead.splitlines(), joint.join(steps),
+                      *(f"    {remark}" for remark in remarks)]
         return Worked("\n".join(lines))
 
     def form_data(self) -> dict[str, Any]:
         """One variant for the page's form, ready for JSON; numbers in base units."""
+        self.worked()  # checks itself
         return {"id": self.id, "seed": self.seed, "ask": self.text,
-                "worked": str(self.worked()), "parts": [part.form() for part in self.parts]}
+                "worked": str(self._worked(page=True)),
+                "parts": [part.form() for part in self.parts]}
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,16 +6,19 @@ Assumes   one slow link, decimal prefixes, a multiply-add is 2 FLOPs; fp32 unles
 Ignores   Trainium (from Day 2 on)
 """
 
+import math
+import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from .. import machine
-from ..check import AnyPart, Choice, Part, Text, collect, problem
+from ..check import AnyPart, Choice, Follow, Part, Text, collect, problem
 from ..ops import BYTES, Add, Dot, LayerNorm, Matmul, SpMV
 from ..units import show
 
-flop, byte, time, rate, band, per_byte, clock = (
+flop, byte, time, rate, band, per_byte, clock_rate = (
     partial(show, unit=unit, digits=4)
     for unit in ("FLOP", "B", "s", "FLOP/s", "B/s", "FLOP/B", "Hz"))
 
@@ -29,21 +32,55 @@ LINE = int(DESKTOP.facts["line_bytes"].value)
 ROOFS = {"P": DESKTOP.peak("fp32"), "BW": DESKTOP.bw()}
 ROOF_UNITS = {"P": "FLOP/s", "BW": "B/s"}
 FP32 = BYTES["fp32"]
+DTYPES = dict(dtype=("fp32", "fp64", "bf16", "fp16"))
+
+
+def _cpu(r: random.Random, dtype: str = "fp32", small: bool | None = None) -> dict[str, float]:
+    """Roofs of a CPU that could be bought: clock, cores and lanes; channels of 8 bytes.
+
+    A small one is one scalar core: its ridge is so low that even a dot product may be right of it.
+    """
+    if (dtype in ("fp32", "fp64") and r.random() < 0.4) if small is None else small:
+        cores_lanes, clock = 1.0, r.choice((0.8e9, 1.0e9, 1.2e9, 1.5e9, 1.8e9))
+        channels, transfers = r.choice((1, 2)), r.choice((2133e6, 2667e6, 3200e6))
+    else:
+        width = r.choice((16, 32, 64))  # bytes of a register; two FMA units a core
+        cores_lanes = r.choice((4, 6, 8, 12, 16)) * 2 * width / BYTES[dtype]
+        clock = r.choice((2.4e9, 2.8e9, 3.2e9, 3.6e9, 4.0e9, 4.5e9))
+        channels, transfers = r.choice((2, 4, 8)), r.choice((3200e6, 4800e6, 5600e6, 6400e6))
+    return {"P": cores_lanes * 2 * clock, "BW": channels * 8 * transfers}
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
 
 
 # --- what several problems ask ------------------------------------------------------------------
 
+# Slips by name: what is missing or mixed up, as it is read after "Looks like a slip: ".
+ONE_FLOP = "a multiply-add is counted as one FLOP"
+TWO_FLOPS = "each add is counted as two FLOPs"
+NOT_FLOPS = "bytes are counted, not FLOPs"
+ELEMENTS = "elements are counted, not bytes"
+TWICE_BYTES = "a number is counted with twice its bytes"
+UPSIDE_DOWN = "the fraction is upside down"
+FETCHED = "a cache that reads {0}'s lines before it writes them"
+SHARE = ", as a fraction or in %"
+
+
 def _intensity(W: float, Q: float, slips: Mapping[str, float],
-               rivals: Mapping[str, float] | None = None) -> Part:
+               rivals: Mapping[str, float] | None = None, follows: Follow | None = None,
+               extra: Mapping[str, float] | None = None) -> Part:
     return Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
-                {"FLOPs go on top, bytes below": Q / W, **slips}, rivals or {})
+                {f"{UPSIDE_DOWN}, bytes over FLOPs": Q / W, **slips}, rivals or {},
+                extra=extra or {}, follows=follows)
 
 
-def _ridge(P: float, BW: float, I: float) -> Part:
+def _ridge(P: float, BW: float, I: float, follows: Follow | None = None) -> Part:
     return Part("ridge", P / BW, "FLOP/B", f"P / BW = {rate(P)} / {band(BW)}",
-                {"P goes on top, BW below": BW / P,
-                 "W / Q is the kernel's number; the ridge is the machine's": I,
-                 "the prefixes differ: 1 T is 1000 G": P / BW / 1000})
+                {f"{UPSIDE_DOWN}, BW over P": BW / P,
+                 "the kernel's W / Q is given instead of the machine's P / BW": I,
+                 "the prefixes of P and BW are ignored": P / BW / 1000}, follows=follows)
 
 
 def _side(I: float, ridge: float) -> Choice:
@@ -55,26 +92,28 @@ def _side(I: float, ridge: float) -> Choice:
                   {"compute": "The machine could do more FLOPs in the time of a byte than this "
                               "op has for it."} if memory else
                   {"memory": "The op has more FLOPs for a byte than the machine can do in the "
-                             "byte's time."})
+                             "byte's time."}, "Side of the ridge")
+
+
+ADDED = "the times are added, as if nothing overlapped"
 
 
 def _best(W: float, Q: float, P: float, BW: float) -> Part:
     short, long = sorted((W / P, Q / BW))
-    slips = {"the longer of the two times sets the pace": short,
-             "FLOPs go with P and bytes with BW": max(W / BW, Q / P)}
-    if short > 0.15 * long:
-        slips["with full overlap the two times do not add up"] = short + long
-    elif short == W / P:  # memory-bound
-        slips["Q is in bytes and BW in bytes a second: no factor 8"] = 8 * long
+    slips = {"the shorter of the two times is taken": short,
+             "P and BW are swapped": max(W / BW, Q / P)}
+    if short == W / P:  # memory-bound
+        slips["bytes are turned into bits, by a factor 8"] = 8 * long
     else:
-        slips["P counts a multiply and an add as 2, and so does W"] = long / 2
+        slips[ONE_FLOP] = long / 2
     return Part("T_best", long, "s",
-                f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})", slips)
+                f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})", slips,
+                extra={ADDED: short + long}, follows=("max", ("/", "W", P), ("/", "Q", BW)))
 
 
 def _place(W: int, Q: int, P: float, BW: float, slips: Mapping[str, float],
            rivals: Mapping[str, float] | None = None) -> Iterator[AnyPart]:
-    yield _intensity(W, Q, slips, rivals)
+    yield _intensity(W, Q, slips, rivals, ("/", "W", "Q"))
     yield _ridge(P, BW, W / Q)
     yield _side(W / Q, P / BW)
     yield _best(W, Q, P, BW)
@@ -94,32 +133,37 @@ def _place(W: int, Q: int, P: float, BW: float, slips: Mapping[str, float],
 def bound(P: float, BW: float, W: float, Q: float) -> Iterator[AnyPart]:
     t_flop, t_byte = W / P, Q / BW
     best, worst = max(t_flop, t_byte), t_flop + t_byte
-    memory = t_byte > t_flop
-    yield _intensity(W, Q, {"P / BW is the machine's number; I is the kernel's": P / BW,
-                            "Q is in bytes already, so no factor 8 for bits": W / Q / 8})
+    yield _intensity(W, Q, {"the machine's P / BW is given instead of the kernel's W / Q": P / BW,
+                            "bytes are turned into bits, by a factor 8": W / Q / 8})
     yield _ridge(P, BW, W / Q)
-    yield Choice("binds", "memory" if memory else "compute",
+    binds = ("both" if math.isclose(t_flop, t_byte) else
+             "memory" if t_byte > t_flop else "compute")
+    place, what = {"memory": ("left of the ridge", "moving takes longer"),
+                   "compute": ("right of the ridge", "computing takes longer"),
+                   "both": ("at the ridge", "both take as long")}[binds]
+    compare = ("Compare I with the ridge: left of it moving takes longer, right of it computing "
+               "does.")
+    reasons = {"compute": compare, "memory": compare,
+               "both": "Both roofs bind alike only exactly at the ridge."}
+    yield Choice("binds", binds,
                  {"compute": "the flat roof, P", "memory": "the slanted roof, I × BW",
                   "both": "both alike"},
-                 f"I is {'left' if memory else 'right'} of the ridge ({per_byte(W / Q)}, "
-                 f"{per_byte(P / BW)}): {'moving' if memory else 'computing'} takes longer.",
-                 {"compute" if memory else "memory":
-                  "Compare I with the ridge: left of it moving takes longer, right of it "
-                  "computing does.",
-                  "both": "Both roofs bind alike only exactly at the ridge."})
+                 f"I is {place} ({per_byte(W / Q)}, {per_byte(P / BW)}): {what}.",
+                 {key: reason for key, reason in reasons.items() if key != binds},
+                 "Which roof binds?")
     yield Part("T_best", best, "s",
                f"max(W / P, Q / BW) = max({time(t_flop)}, {time(t_byte)})",
-               {"with full overlap the two times do not add up": worst,
-                "the longer of the two times sets the pace": min(t_flop, t_byte),
-                "FLOPs go with P and bytes with BW": max(W / BW, Q / P)})
+               {ADDED: worst, "the shorter of the two times is taken": min(t_flop, t_byte),
+                "P and BW are swapped": max(W / BW, Q / P)})
     yield Part("T_worst", worst, "s", f"W / P + Q / BW = {time(t_flop)} + {time(t_byte)}",
-               {"without overlap one waits for the other": best,
-                "twice T_best is the most it could be, not what it is here": 2 * best,
-                "FLOPs go with P and bytes with BW": W / BW + Q / P})
+               {"the two times are taken to overlap": best,
+                "T_best is doubled, as if both times were equal": 2 * best,
+                "P and BW are swapped": W / BW + Q / P})
     yield Part("rate", W / best, "FLOP/s", f"W / T_best = {flop(W)} / {time(best)}",
-               {"the entitlement takes T_best, not T_worst": W / worst,
-                "the entitlement is the lower of the two roofs": max(P, W / Q * BW),
-                "W over the time, not Q over the time": Q / best})
+               {"T_worst is taken for T_best": W / worst,
+                "the higher of the two roofs is taken": max(P, W / Q * BW),
+                "bytes a second are given, Q over the time": Q / best},
+               label="Entitled rate", follows=("/", W, "T_best"))
 
 
 @problem(
@@ -136,14 +180,15 @@ def slope() -> Iterator[AnyPart]:
                  {"ridge": "The lines meet wherever they cross: the ridge follows from the slope "
                            "and does not set it.",
                   "bw": "BW is the slope on linear axes. On log axes it is the height.",
-                  "equal": "The axes differ: FLOP/B across, FLOP/s up."})
+                  "equal": "The axes differ: FLOP/B across, FLOP/s up."}, "Why is the slope 1?")
     yield Text("unit", "FLOP/s",
                (r"flops?\s*(/|per)\s*s(ec(ond)?)?\b", r"\b[kMGTP]?flops$"),
                "FLOP/B × B/s = FLOP/s, the unit of the flat roof.",
                {r"flops?\s*(/|per)\s*b": "That is the unit of I. Multiply it by the unit of BW.",
                 r"\b[kMGTP]?(b|bytes?)\s*(/|per)\s*s": "That is the unit of BW. Multiply it by "
                                                        "that of I.",
-                r"\bno(ne| unit)|dimensionless": "The slope has no unit, but y has one."})
+                r"\bno(ne| unit)|dimensionless": "The slope has no unit, but y has one."},
+               "Unit of y")
 
 
 @problem("day1.log_axes", ask="Why does a roofline have logarithmic axes?")
@@ -158,7 +203,8 @@ def log_axes() -> Iterator[AnyPart]:
                  {"flatter": "A kernel at a tenth of its roof stays a tenth: a log axis shows "
                              "ratios.",
                   "times": "On a log axis products add up. T_worst is a sum of times.",
-                  "exact": "The bound is the same formula on any axes; only the picture changes."})
+                  "exact": "The bound is the same formula on any axes; only the picture changes."},
+                 "What are they for?")
 
 
 @problem(
@@ -177,7 +223,8 @@ def ridge_words(P: float, BW: float) -> Iterator[AnyPart]:
                  {"uses": "It counts FLOPs, not uses. One fp32 number is four bytes, and one use "
                           "may be two FLOPs.",
                   "summit": "Right of the ridge the roof stays at P: nothing gets slower there.",
-                  "fits": "Neither P nor BW knows how large the data is."})
+                  "fits": "Neither P nor BW knows how large the data is."},
+                 "What does the ridge say?")
     yield Choice("left", "wait",
                  {"wait": "the arithmetic units wait for data",
                   "idle": "the memory waits for the arithmetic units",
@@ -185,14 +232,15 @@ def ridge_words(P: float, BW: float) -> Iterator[AnyPart]:
                  "Left of the ridge a byte brings fewer FLOPs than the machine does meanwhile.",
                  {"idle": "That is the right of the ridge: there the FLOPs take longer.",
                   "overlap": "Even with full overlap the shorter of the two has nothing to do for "
-                             "a while."})
+                             "a while."}, "What happens left of it?")
 
 
 @problem(
     "day1.bytes_count",
-    ask="A loop goes {passes} times over an array and only reads it. The last-level cache holds "
-        "{cache}. How many bytes does that add to Q when the array has {small}, and when it has "
-        "{large}? And which of these events adds to Q?",
+    ask="A loop goes {passes} times over an array, from its first element to its last, and only "
+        "reads it. The last-level cache holds {cache}; it starts empty, and to make room it "
+        "evicts what was used longest ago. How many bytes does the loop add to Q when the array "
+        "has {small}, and when it has {large}? And which of the events below adds to Q?",
     fixed=dict(passes=4, cache=int(DESKTOP.facts["l3_bytes"].value), small=16_000_000,
                large=400_000_000),
     units=dict(cache="B", small="B", large="B"),
@@ -203,14 +251,20 @@ def bytes_count(passes: int, cache: int, small: int, large: int) -> Iterator[Any
         raise ValueError("small has to fit in the cache, large must not")
     yield Part("Q_small", small, "B", f"small × 1 = {byte(small)} × 1\n"
                "The first pass fetches it; the later ones find it in cache.",
-               {"passes after the first find it in cache": passes * small,
-                "the first pass misses too": (passes - 1) * small,
-                "it is read and not written back": 2 * small})
+               {"every pass is taken to fetch it again, though it fits": passes * small,
+                "the first pass is left out, though the cache starts empty": (passes - 1) * small,
+                "it is written back as well, though the loop only reads it": 2 * small},
+               label="Q, small array")
     yield Part("Q_large", passes * large, "B", f"large × passes = {byte(large)} × {passes}\n"
-               "Its beginning is gone from cache when the next pass needs it.",
-               {"it does not fit, so the next pass finds none of it": large,
-                "the first pass misses too": (passes - 1) * large,
-                "it is read and not written back": 2 * passes * large})
+               "When the end of the array comes in, its beginning is what was used longest ago, so "
+               "that goes.\nThe next pass starts with it, fetches it, and evicts what it needs "
+               "next: no pass finds anything.",
+               {"only the first pass is counted, though it does not fit": large,
+                "the first pass is left out, though the cache starts empty": (passes - 1) * large,
+                "it is written back as well, though the loop only reads it": 2 * passes * large},
+               label="Q, large array", extra={
+                   "a cacheful is taken to survive from pass to pass, though it is evicted "
+                   "just before it is needed": passes * large - (passes - 1) * cache})
     yield Choice("adds", "reload",
                  {"hit": "a value that is still in cache is read again",
                   "register": "a value goes from cache into a register",
@@ -219,218 +273,265 @@ def bytes_count(passes: int, cache: int, small: int, large: int) -> Iterator[Any
                  "Only what crosses the slow link counts; an evicted value crosses once more.",
                  {"hit": "It does not cross the slow link, so it is free in this model.",
                   "register": "That is a faster link; Q counts the slow one.",
-                  "flop": "That adds to W. Nothing crosses the slow link."})
+                  "flop": "That adds to W. Nothing crosses the slow link."},
+                 "Which event adds to Q?")
 
 
 # --- W, Q and I of six ops ----------------------------------------------------------------------
 
 @problem(
     "day1.dot",
-    ask="Dot product of two fp32 vectors of n = {n} elements, on a machine with P = {P} and "
-        "BW = {BW}. The sum stays in a register. Find W, Q, I and the side of the ridge.",
-    fixed=dict(ROOFS, n=100_000_000), units=ROOF_UNITS,
-    draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6))
-def dot(P: float, BW: float, n: int) -> Iterator[AnyPart]:
-    count = Dot(n, "fp32").algorithmic
+    ask="Dot product of two {dtype} vectors of n = {n} elements, on a machine with P = {P} for "
+        "this dtype and BW = {BW}. The sum stays in a register. Find W, Q, I and the side of the "
+        "ridge.",
+    fixed=dict(ROOFS, n=100_000_000, dtype="fp32"), units=ROOF_UNITS, one_of=DTYPES,
+    draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6,
+                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
+def dot(P: float, BW: float, n: int, dtype: str) -> Iterator[AnyPart]:
+    count, p = Dot(n, dtype).algorithmic, BYTES[dtype]
     W, Q = count.flops, count.hbm_bytes
     yield Part("W", W, "FLOP", f"2 n = 2 × {n:,}",
-               {"a multiply and an add are two FLOPs": n, "W counts FLOPs, not bytes": Q,
-                "n multiplies and n adds, for the pair of vectors": 4 * n})
-    yield Part("Q", Q, "B", f"4 B × (n + n) = 4 B × ({n:,} + {n:,})",
-               {"both vectors are read": Q / 2, "Q counts bytes, not elements": Q / FP32,
-                "the result is one number, not a vector": 1.5 * Q,
-                "an fp32 number has 4 bytes": 2 * Q})
-    yield _intensity(W, Q, {"a multiply and an add are two FLOPs": W / 2 / Q,
-                            "divide by bytes, not by elements": FP32 * W / Q,
-                            "both vectors are read": 2 * W / Q})
+               {ONE_FLOP: n, NOT_FLOPS: Q,
+                "two FLOPs are counted for each element, not for each pair": 4 * n})
+    yield Part("Q", Q, "B", f"{p} B × (n + n) = {p} B × ({n:,} + {n:,})",
+               {"only one vector is counted": Q / 2, ELEMENTS: Q / p,
+                "the result is counted as a vector, though it is one number": 1.5 * Q,
+                TWICE_BYTES: 2 * Q})
+    yield _intensity(W, Q, {ONE_FLOP: W / 2 / Q, ELEMENTS: p * W / Q,
+                            "only one vector is counted": 2 * W / Q}, follows=("/", "W", "Q"))
     yield _side(W / Q, P / BW)
+
+
+def _add_parts(n: int, dtype: str) -> tuple[Part, Part, dict[str, float], dict[str, float]]:
+    """W and Q of an elementwise add; slips and rivals of its I."""
+    count, p = Add(n, dtype).algorithmic, BYTES[dtype]
+    W, Q = count.flops, count.hbm_bytes
+    fetched, unwritten = FETCHED.format("c"), "c's write is left out"
+    return (Part("W", W, "FLOP", f"n = {n:,}",
+                 {TWO_FLOPS: 2 * n, NOT_FLOPS: Q,
+                  "one FLOP is counted for each array, not for each add": 3 * n}),
+            Part("Q", Q, "B", f"{p} B × (n + n + n) = {p} B × ({n:,} + {n:,} + {n:,})",
+                 {unwritten: 2 * p * n, ELEMENTS: 3 * n, TWICE_BYTES: 2 * Q},
+                 {fetched: Q + p * n}),
+            {TWO_FLOPS: 2 * W / Q, unwritten: W / (2 * p * n), ELEMENTS: p * W / Q},
+            {fetched: W / (Q + p * n)})
 
 
 @problem(
     "day1.add",
-    ask="c = a + b, elementwise, fp32, n = {n} elements each, on a machine with P = {P} and "
-        "BW = {BW}. Count what the op itself needs: a and b read, c written. Find W, Q, I and "
-        "the side of the ridge.",
-    fixed=dict(ROOFS, n=100_000_000), units=ROOF_UNITS,
-    draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6))
-def add(P: float, BW: float, n: int) -> Iterator[AnyPart]:
-    count = Add(n, "fp32").algorithmic
-    W, Q = count.flops, count.hbm_bytes
-    fetched = "a cache that reads c's lines before it writes them"
-    yield Part("W", W, "FLOP", f"n = {n:,}",
-               {"one add an element, and no multiply": 2 * n, "W counts FLOPs, not bytes": Q,
-                "two inputs meet in one add; c is its result": 3 * n})
-    yield Part("Q", Q, "B", f"4 B × (n + n + n) = 4 B × ({n:,} + {n:,} + {n:,})",
-               {"c is written too": 2 * FP32 * n, "Q counts bytes, not elements": 3 * n,
-                "an fp32 number has 4 bytes": 2 * Q}, {fetched: Q + FP32 * n})
-    yield _intensity(W, Q, {"one add an element, and no multiply": 2 * W / Q,
-                            "c is written too": W / (2 * FP32 * n),
-                            "divide by bytes, not by elements": FP32 * W / Q},
-                     {fetched: W / (Q + FP32 * n)})
-    yield _side(W / Q, P / BW)
+    ask="c = a + b, elementwise, {dtype}, n = {n} elements each, on a machine with P = {P} for "
+        "this dtype and BW = {BW}. Count what the op itself needs: a and b read, c written. Find "
+        "W, Q, I and the side of the ridge.",
+    fixed=dict(ROOFS, n=100_000_000, dtype="fp32"), units=ROOF_UNITS, one_of=DTYPES,
+    draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6,
+                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
+def add(P: float, BW: float, n: int, dtype: str) -> Iterator[AnyPart]:
+    W, Q, slips, rivals = _add_parts(n, dtype)
+    yield from (W, Q, _intensity(W.value, Q.value, slips, rivals, ("/", "W", "Q")))
+    yield _side(W.value / Q.value, P / BW)
+
+
+def _csr(rows: int, nonzeros: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Q of SpMV in CSR form, counted wrongly: bytes by slip; the second near the right ones."""
+    Q = SpMV(rows, nonzeros).algorithmic.hbm_bytes
+    return ({"the column numbers are left out": Q - 4 * nonzeros,
+             "x is fetched anew for every stored value": Q + 4 * (nonzeros - rows),
+             TWICE_BYTES: 2 * Q},
+            {"x, y and the row starts are left out": 8 * nonzeros,
+             "one of x, y and the row starts is left out": Q - 4 * rows,
+             "two of x, y and the row starts are left out": Q - 8 * rows,
+             "only the values are counted": 4 * nonzeros})
 
 
 @problem(
     "day1.spmv",
     ask="y = A x with a sparse A in CSR form: {rows} rows and columns, {nonzeros} stored values. "
-        "Values are fp32, column numbers and row starts int32. Each element of x is fetched from "
-        "memory once. P = {P}, BW = {BW}. Find W, Q, I and the side of the ridge.",
+        "Values, x and y are fp32, column numbers and row starts int32. Each element of x is "
+        "fetched from memory once. P = {P}, BW = {BW}. Find W, Q, I and the side of the ridge.",
     fixed=dict(ROOFS, rows=1_000_000, nonzeros=16_000_000), units=ROOF_UNITS,
-    draw=lambda r: dict(rows=10**6, nonzeros=r.randrange(6, 30) * 10**6))
+    draw=lambda r: dict(_cpu(r), rows=10**6, nonzeros=r.randrange(6, 30) * 10**6))
 def spmv(P: float, BW: float, rows: int, nonzeros: int) -> Iterator[AnyPart]:
     if nonzeros > rows * rows:
         raise ValueError(f"{rows:,} rows and columns hold at most {rows * rows:,} values")
     count = SpMV(rows, nonzeros).algorithmic
     W, Q = count.flops, count.hbm_bytes
-    wrong = {"each stored value has a column number of 4 bytes": Q - 4 * nonzeros,
-             "x is fetched once; its reuse comes from cache": Q + 4 * (nonzeros - rows),
-             "every array here has 4 bytes an element": 2 * Q}
+    wrong, near = _csr(rows, nonzeros)
+    fetched = FETCHED.format("y")
     yield Part("W", W, "FLOP", f"2 nonzeros = 2 × {nonzeros:,}",
-               {"a multiply and an add are two FLOPs": W / 2,
-                "zeros are neither stored nor multiplied": 2 * rows * rows,
-                "W counts FLOPs, not bytes": Q})
+               {ONE_FLOP: W / 2, "zeros are multiplied, too": 2 * rows * rows, NOT_FLOPS: Q})
     yield Part("Q", Q, "B",
                f"values + columns + row starts + x + y = 4 B × ({nonzeros:,} + {nonzeros:,} + "
                f"{rows + 1:,} + {rows:,} + {rows:,})",
-               {**wrong, "Q counts bytes, not elements": Q / 4})
-    yield _intensity(W, Q, {label: W / q for label, q in wrong.items()})
+               {**wrong, ELEMENTS: Q / 4}, {fetched: Q + 4 * rows}, extra=near)
+    yield _intensity(W, Q, {label: W / q for label, q in wrong.items()},
+                     {fetched: W / (Q + 4 * rows)}, ("/", "W", "Q"),
+                     {ONE_FLOP: W / 2 / Q, ELEMENTS: 4 * W / Q,
+                      **{label: W / q for label, q in near.items()}})
     yield _side(W / Q, P / BW)
+
+
+def _norm_parts(rows: int, D: int, dtype: str) -> tuple[Part, dict[str, float], dict[str, float]]:
+    """Q of a layernorm; slips and rivals of its I."""
+    count, p = LayerNorm(rows, D, dtype).algorithmic, BYTES[dtype]
+    W, Q, x = count.flops, count.hbm_bytes, p * rows * D
+    fetched = FETCHED.format("y")
+    wrong = {"x or y is left out": Q - x,
+             "the later steps are taken to fetch the row again, though it is in cache": Q + 2 * x}
+    return (Part("Q", Q, "B",
+                 f"{p} B × (x + y + scale + shift) = {p} B × (2 × {rows * D:,} + 2 × {D:,})",
+                 {**wrong, ELEMENTS: Q / p}, {fetched: Q + x}),
+            {**{label: W / q for label, q in wrong.items()}, ELEMENTS: p * W / Q,
+             "one FLOP an element is counted": rows * D / Q},
+            {fetched: W / (Q + x)})
 
 
 @problem(
     "day1.fade.layernorm",
     ask=f"Layernorm does {LayerNorm.FLOPS_PER_ELEMENT} FLOPs an element: sum, subtract the mean, "
         "square and sum (2), divide by the deviation, scale, shift. x has {rows} rows of D = {D} "
-        "fp32 numbers; scale and shift have D each. A row stays in cache through all steps. "
-        "P = {P}, BW = {BW}. Find Q, then I and the side of the ridge.",
+        f"fp32 numbers, so W = {LayerNorm.FLOPS_PER_ELEMENT} × rows × D; scale and shift have D "
+        "numbers each. A row stays in cache through all steps, and y is written. P = {P}, "
+        "BW = {BW}. Find Q, then I and the side of the ridge.",
     fixed=dict(ROOFS, rows=65_536, D=1_024), units=ROOF_UNITS,
-    draw=lambda r: dict(rows=r.randrange(20, 200) * 1000, D=r.choice((512, 768, 2048, 4096))))
+    draw=lambda r: dict(_cpu(r), rows=r.randrange(20, 200) * 1000,
+                        D=r.choice((512, 768, 2048, 4096))))
 def fade_layernorm(P: float, BW: float, rows: int, D: int) -> Iterator[AnyPart]:
-    count = LayerNorm(rows, D, "fp32").algorithmic
-    W, Q, x = count.flops, count.hbm_bytes, FP32 * rows * D
-    fetched = "a cache that reads y's lines before it writes them"
-    wrong = {"the result is written too": Q - x,
-             "a row stays in cache, so its later steps move nothing": Q + 2 * x}
-    yield Part("Q", Q, "B",
-               f"4 B × (x + y + scale + shift) = 4 B × (2 × {rows * D:,} + 2 × {D:,})",
-               {**wrong, "Q counts bytes, not elements": Q / FP32}, {fetched: Q + x})
-    yield _intensity(W, Q, {**{label: W / q for label, q in wrong.items()},
-                            "divide by bytes, not by elements": FP32 * W / Q},
-                     {fetched: W / (Q + x)})
-    yield _side(W / Q, P / BW)
+    W = LayerNorm(rows, D, "fp32").flops
+    Q, slips, rivals = _norm_parts(rows, D, "fp32")
+    yield from (Q, _intensity(W, Q.value, slips, rivals, ("/", W, "Q")))
+    yield _side(W / Q.value, P / BW)
 
 
 SQUARE = dict(M=4096, K=4096, N=4096)
+SHAPES = "A of M × K = {M} × {K}, B of K × N = {K} × {N}"
+ONCE = "the reloads of A and B are left out"
+
+
+def _product_work(M: int, K: int, N: int) -> Part:
+    W = 2 * M * N * K
+    return Part("W", W, "FLOP", f"2 M N K = 2 × {M:,} × {N:,} × {K:,}",
+                {ONE_FLOP: W / 2, "one multiply-add is counted for each element of C, not K": 2 * M
+                 * N})
 
 
 @problem(
     "day1.matmul_untiled",
-    ask="C = A B in fp32, A {M} × {K}, B {K} × {N}; loops i, j, k from outer to inner. The row of "
-        "A in use stays in cache. B does not fit, so all of it crosses the slow link again for "
-        "every row of A. Each element of C is written once. P = {P}, BW = {BW}. Find Q, I and "
-        "the side of the ridge.",
+    ask="C = A B in fp32, " + SHAPES + ", stored row by row; loops i, k, j, from outer to inner: "
+        "for each element of a row of A, a row of B streams past. The row of C that is being "
+        "built stays in cache and is written once; A is read once. B does not fit, so all of it "
+        "crosses the slow link again for every row of A. P = {P}, BW = {BW}. Find Q, I and the "
+        "side of the ridge.",
     fixed=dict(ROOFS, **SQUARE), units=ROOF_UNITS,
-    draw=lambda r: dict(M=r.choice((1024, 2048, 8192)), K=r.choice((3072, 6144, 8192)),
+    draw=lambda r: dict(_cpu(r), M=r.choice((1024, 2048, 8192)), K=r.choice((3072, 6144, 8192)),
                         N=r.choice((3072, 6144, 12288))))
 def matmul_untiled(P: float, BW: float, M: int, K: int, N: int) -> Iterator[AnyPart]:
     op = Matmul(M, K, N, "fp32")
     W, Q = op.flops, op.reloaded(1, M).hbm_bytes
-    wrong = {"B comes back for every row of A": op.algorithmic.hbm_bytes,
-             "the row of A stays in cache": op.reloaded(N, M).hbm_bytes}
+    wrong = {"the reloads of B are left out": op.algorithmic.hbm_bytes,
+             "A is taken to come back for every column of B": op.reloaded(N, M).hbm_bytes,
+             "C is taken to cross in every step of k, though its row is in cache":
+             Q + FP32 * (2 * K - 1) * M * N}
     yield Part("Q", Q, "B",
                f"4 B × (M K + M × K N + M N) = 4 B × ({M * K:,} + {M:,} × {K * N:,} + {M * N:,})",
-               {**wrong, "Q counts bytes, not elements": Q / FP32})
-    yield _intensity(W, Q, {label: W / q for label, q in wrong.items()})
+               {**wrong, ELEMENTS: Q / FP32},
+               lead=f"W = 2 M N K = 2 × {M:,} × {N:,} × {K:,} = {flop(W)}")
+    yield _intensity(W, Q, {label: W / q for label, q in wrong.items()}, follows=("/", W, "Q"),
+                     extra={ONE_FLOP: W / 2 / Q, ELEMENTS: FP32 * W / Q})
     yield _side(W / Q, P / BW)
 
 
 @problem(
     "day1.fade.matmul_blocked",
-    ask="The same product, A {M} × {K}, B {K} × {N}, fp32, now in blocks of {b} × {b}: for each "
-        "block of C, the blocks of A and B it needs are fetched one pair after the other, and "
-        "the block of C stays in cache until it is finished. P = {P}, BW = {BW}. Find W, Q, I "
-        "and the side of the ridge.",
+    ask="C = A B in fp32, " + SHAPES + ", now in blocks of b × b = {b} × {b}: for each block of C, "
+        "the blocks of A and B it needs are fetched one pair after the other, and the block of C "
+        "stays in cache until it is finished. P = {P}, BW = {BW}. Find W, Q, I and the side of "
+        "the ridge.",
     fixed=dict(ROOFS, **SQUARE, b=64), units=ROOF_UNITS,
-    draw=lambda r: dict(M=r.choice((2048, 4096, 8192)), K=r.choice((2048, 4096)),
+    draw=lambda r: dict(_cpu(r), M=r.choice((2048, 4096, 8192)), K=r.choice((2048, 4096)),
                         N=r.choice((2048, 6144)), b=r.choice((16, 32, 128, 256))))
 def fade_matmul_blocked(P: float, BW: float, M: int, K: int, N: int, b: int) -> Iterator[AnyPart]:
     op = Matmul(M, K, N, "fp32")
     r_A, r_B = -(-N // b), -(-M // b)
-    W, Q = op.flops, op.reloaded(r_A, r_B).hbm_bytes
-    wrong = {"A comes back for every block column of C, B for every block row":
-             op.algorithmic.hbm_bytes,
-             "a block of B serves b rows of A": op.reloaded(1, M).hbm_bytes,
-             "A comes back as well as B": op.reloaded(1, r_B).hbm_bytes}
-    yield Part("W", W, "FLOP", f"2 M N K = 2 × {M:,} × {N:,} × {K:,}",
-               {"a multiply and an add are two FLOPs": W / 2,
-                "every element of C takes K multiply-adds": 2 * M * N,
-                "blocks change the order of the work, not its amount": W / b})
+    work, Q = _product_work(M, K, N), op.reloaded(r_A, r_B).hbm_bytes
+    W = op.flops
+    wrong = {ONCE: op.algorithmic.hbm_bytes,
+             "B is counted for every row of A instead of every row of blocks":
+             op.reloaded(1, M).hbm_bytes,
+             "the reloads of A are left out": op.reloaded(1, r_B).hbm_bytes}
+    yield Part("W", W, "FLOP", work.why,
+               {**work.slips, "the work is divided by b, as if blocks saved any": W / b})
     yield Part("Q", Q, "B",
                f"4 B × (N/b × M K + M/b × K N + M N) = 4 B × ({r_A:,} × {M * K:,} + "
-               f"{r_B:,} × {K * N:,} + {M * N:,})",
-               {**wrong, "Q counts bytes, not elements": Q / FP32})
-    yield _intensity(W, Q, {label: W / q for label, q in wrong.items()})
+               f"{r_B:,} × {K * N:,} + {M * N:,})\n"
+               "A comes once for each of the N/b columns of blocks of C, B once for each of the "
+               "M/b rows of blocks.",
+               {**wrong, ELEMENTS: Q / FP32})
+    yield _intensity(W, Q, {label: W / q for label, q in wrong.items()}, follows=("/", "W", "Q"),
+                     extra={ONE_FLOP: W / 2 / Q, ELEMENTS: FP32 * W / Q})
     yield _side(W / Q, P / BW)
+
+
+def _power_of_two(least: float) -> int:
+    """The smallest power of two that is not below `least`."""
+    return 2 ** (math.ceil(least) - 1).bit_length()
 
 
 @problem(
     "day1.block_size",
-    ask="Blocks of b × b, fp32, a product of {n} × {n} matrices, P = {P}, BW = {BW}. What is the "
-        "smallest b with which it reaches the ridge? Take the next power of two from there: how "
-        "many bytes do the three blocks in use (of A, B and C) need in cache?",
+    ask="A product of {n} × {n} matrices in fp32, in blocks of b × b; P = {P}, BW = {BW}. What is "
+        "the smallest power of two b with which it reaches the ridge? How many bytes do the three "
+        "blocks in use (of A, B and C) then need in cache?",
     fixed=dict(ROOFS, n=4096), units=ROOF_UNITS,
-    draw=lambda r: dict(n=r.choice((4096, 8192, 16384)),
-                        P=r.choice((0.5e12, 0.75e12, 1.5e12, 2e12, 3e12)),
-                        BW=r.choice((40e9, 60e9, 75e9, 100e9, 200e9))))
+    draw=lambda r: dict(_cpu(r, small=False), n=r.choice((4096, 8192, 16384))))
 def block_size(P: float, BW: float, n: int) -> Iterator[AnyPart]:
     ridge = P / BW
     if ridge * FP32 > n:
         raise ValueError(f"a product of {n:,} x {n:,} never reaches a ridge of {ridge:.3g}")
     exact = FP32 / (1 / ridge - FP32 / (2 * n))
-    power = 2 ** (exact.__ceil__() - 1).bit_length()
-    yield Part("b", exact, "", f"4 / (1 / ridge - 4 / (2 n)) = 4 / (1 / {ridge:.5g} - 4 / (2 × "
-               f"{n:,}))\nI = 2 n³ / (4 (2 n³ / b + n²)). Without C it is b / 4, so b is near "
-               "4 × ridge; round up to a whole number.",
-               {"a block pair brings 2 b² elements of 4 bytes for 2 b³ FLOPs": ridge,
-                "both blocks of the pair have to come": ridge * FP32 / 2,
-                "a multiply and an add are two FLOPs": 2 * exact},
-               also=(ridge * FP32, exact.__ceil__()))
-    yield Part("blocks", 3 * power**2 * FP32, "B", f"3 b² × 4 B = 3 × {power}² × 4 B",
-               {"the block of C stays in cache as well": 2 * power**2 * FP32,
-                "count bytes, not elements": 3 * power**2,
-                "a block has b rows and b columns": 3 * power * FP32})
+    b = _power_of_two(exact)
+    unrounded = "b is not made a power of two"
+    yield Part("b", b, "", f"first power of two from {exact:.4g} on = 2^{b.bit_length() - 1}",
+               {"b itself is compared with the ridge instead of I": _power_of_two(ridge),
+                "only one block of the pair is counted": _power_of_two(ridge * FP32 / 2),
+                ONE_FLOP: _power_of_two(2 * exact)},
+               extra={unrounded: math.ceil(exact)},
+               lead="A pair of blocks brings 2 b² elements of 4 bytes for 2 b³ FLOPs, so I is "
+                    "about 2 b³ / (8 b²) = b / 4.\n"
+                    "With C written once, I = 2 n³ / (4 (2 n³ / b + n²)); that is the ridge at\n"
+                    f"4 / (1 / ridge - 4 / (2 n)) = 4 / (1 / {ridge:.5g} - 4 / (2 × {n:,})) = "
+                    f"{exact:.4g}.")
+    yield Part("blocks", 3 * b**2 * FP32, "B", f"3 b² × 4 B = 3 × {b}² × 4 B",
+               {"the block of C is left out": 2 * b**2 * FP32,
+                ELEMENTS: 3 * b**2, "a block is counted as b elements, not b × b": 3 * b * FP32},
+               label="Bytes of the three blocks", follows=("*", 3 * FP32, "b", "b"),
+               extra={unrounded: 3 * math.ceil(exact)**2 * FP32})
 
 
 # --- Do -----------------------------------------------------------------------------------------
 
-DTYPES = dict(dtype=("fp32", "fp64", "bf16", "fp16"))
-
-
 @problem(
     "day1.do.place_matmul",
-    ask="Your op is a matmul: A {M} × {K}, B {K} × {N}, {dtype}. In your code A crosses the slow "
-        "link r_A = {r_A} times, B r_B = {r_B} times, C once. The machine has P = {P} for this "
-        "dtype and BW = {BW}. Find W, Q, I, the ridge, the side and T_best.",
+    ask="Your op is a matmul: A of M × K = {M} × {K}, B of K × N = {K} × {N}, {dtype}. In your "
+        "code A crosses the slow link r_A = {r_A} times, B r_B = {r_B} times, C once. The machine "
+        "has P = {P} for this dtype and BW = {BW}. Find W, Q, I, the ridge, the side and T_best.",
     fixed=dict(ROOFS, M=1024, K=1024, N=1024, dtype="fp32", r_A=1, r_B=1), units=ROOF_UNITS,
     one_of=DTYPES,
     draw=lambda r: dict(M=r.choice((256, 512, 2048)), K=r.choice((384, 768, 4096)),
                         N=r.choice((320, 1536, 3072)), r_A=r.choice((2, 4, 6)),
-                        r_B=r.choice((4, 8, 16))))
+                        r_B=r.choice((4, 8, 16)),
+                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
 def place_matmul(P: float, BW: float, M: int, K: int, N: int, dtype: str, r_A: int, r_B: int,
                  ) -> Iterator[AnyPart]:
     op, p = Matmul(M, K, N, dtype), BYTES[dtype]
-    W, Q = op.flops, op.reloaded(r_A, r_B).hbm_bytes
-    yield Part("W", W, "FLOP", f"2 M N K = 2 × {M:,} × {N:,} × {K:,}",
-               {"a multiply and an add are two FLOPs": W / 2,
-                "every element of C takes K multiply-adds": 2 * M * N,
-                "W counts FLOPs, not bytes": Q})
-    wrong = {"C is written too": Q - p * M * N, f"one {dtype} number has {p} bytes": 2 * Q}
+    work, Q = _product_work(M, K, N), op.reloaded(r_A, r_B).hbm_bytes
+    W = op.flops
+    yield Part("W", W, "FLOP", work.why, {**work.slips, NOT_FLOPS: Q})
+    wrong = {"C's write is left out": Q - p * M * N, TWICE_BYTES: 2 * Q}
     if r_A * r_B > 1:
-        wrong["A and B come back"] = op.algorithmic.hbm_bytes
+        wrong[ONCE] = op.algorithmic.hbm_bytes
     yield Part("Q", Q, "B", f"{p} B × (r_A M K + r_B K N + M N) = {p} B × ({r_A} × {M * K:,} + "
-               f"{r_B} × {K * N:,} + {M * N:,})", {**wrong, "Q counts bytes, not elements": Q / p})
-    yield from _place(W, Q, P, BW, {"a multiply and an add are two FLOPs": W / 2 / Q,
-                                    "divide by bytes, not by elements": p * W / Q})
+               f"{r_B} × {K * N:,} + {M * N:,})", {**wrong, ELEMENTS: Q / p})
+    yield from _place(W, Q, P, BW, {ONE_FLOP: W / 2 / Q, ELEMENTS: p * W / Q})
 
 
 @problem(
@@ -439,52 +540,51 @@ def place_matmul(P: float, BW: float, M: int, K: int, N: int, dtype: str, r_A: i
         "written. The machine has P = {P} for this dtype and BW = {BW}. Find W, Q, I, the "
         "ridge, the side and T_best.",
     fixed=dict(ROOFS, n=50_000_000, dtype="fp32"), units=ROOF_UNITS, one_of=DTYPES,
-    draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6, dtype=r.choice(("fp32", "bf16"))))
+    draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6,
+                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
 def place_add(P: float, BW: float, n: int, dtype: str) -> Iterator[AnyPart]:
-    count, p = Add(n, dtype).algorithmic, BYTES[dtype]
-    W, Q = count.flops, count.hbm_bytes
-    fetched = "a cache that reads c's lines before it writes them"
-    yield Part("W", W, "FLOP", f"n = {n:,}",
-               {"one add an element, and no multiply": 2 * n, "W counts FLOPs, not bytes": Q,
-                "two inputs meet in one add; c is its result": 3 * n})
-    yield Part("Q", Q, "B", f"{p} B × (n + n + n) = {p} B × ({n:,} + {n:,} + {n:,})",
-               {"c is written too": 2 * p * n, "Q counts bytes, not elements": 3 * n,
-                f"one {dtype} number has {p} bytes": 2 * Q}, {fetched: Q + p * n})
-    yield from _place(W, Q, P, BW, {"one add an element, and no multiply": 2 * W / Q,
-                                    "c is written too": 1.5 * W / Q,
-                                    "divide by bytes, not by elements": p * W / Q},
-                      {fetched: W / (Q + p * n)})
+    W, Q, slips, rivals = _add_parts(n, dtype)
+    yield from (W, Q)
+    fetched = {label: max(n / P, q / BW) for label, q in Q.rivals.items()}
+    for part in _place(int(W.value), int(Q.value), P, BW, slips, rivals):
+        yield _with_rivals(part, fetched) if part.name == "T_best" else part
 
 
 @problem(
     "day1.do.place_layernorm",
     ask=f"Your op is a layernorm, {LayerNorm.FLOPS_PER_ELEMENT} FLOPs an element, over {{rows}} "
         "rows of D = {D} {dtype} numbers, with scale and shift of D each. A row stays in cache "
-        "through all steps. The machine has P = {P} for this dtype and BW = {BW}. Find W, Q, I, "
-        "the ridge, the side and T_best.",
+        "through all steps, and y is written. The machine has P = {P} for this dtype and "
+        "BW = {BW}. Find W, Q, I, the ridge, the side and T_best.",
     fixed=dict(ROOFS, rows=16_384, D=768, dtype="fp32"), units=ROOF_UNITS, one_of=DTYPES,
     draw=lambda r: dict(rows=r.randrange(10, 300) * 1000, D=r.choice((512, 1024, 2048, 4096)),
-                        dtype=r.choice(("fp32", "bf16"))))
+                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
 def place_layernorm(P: float, BW: float, rows: int, D: int, dtype: str) -> Iterator[AnyPart]:
-    count, each = LayerNorm(rows, D, dtype).algorithmic, LayerNorm.FLOPS_PER_ELEMENT
-    W, Q, p = count.flops, count.hbm_bytes, BYTES[dtype]
-    x = p * rows * D
+    each, W = LayerNorm.FLOPS_PER_ELEMENT, LayerNorm(rows, D, dtype).flops
+    Q, slips, rivals = _norm_parts(rows, D, dtype)
     yield Part("W", W, "FLOP", f"{each} × rows × D = {each} × {rows:,} × {D:,}",
-               {f"{each} FLOPs an element, not one": rows * D, "every row counts": each * D,
-                "W counts FLOPs, not bytes": Q})
-    wrong = {"the result is written too": Q - x,
-             "a row stays in cache, so its later steps move nothing": Q + 2 * x}
-    yield Part("Q", Q, "B", f"{p} B × (x + y + scale + shift) = {p} B × (2 × {rows * D:,} + "
-               f"2 × {D:,})", {**wrong, "Q counts bytes, not elements": Q / p})
-    yield from _place(W, Q, P, BW, {label: W / q for label, q in wrong.items()})
+               {"one FLOP an element is counted": rows * D, "only one row is counted": each * D,
+                NOT_FLOPS: Q.value})
+    yield Q
+    fetched = {label: max(W / P, q / BW) for label, q in Q.rivals.items()}
+    for part in _place(W, int(Q.value), P, BW, slips, rivals):
+        yield _with_rivals(part, fetched) if part.name == "T_best" else part
+
+
+def _with_rivals(part: AnyPart, rivals: Mapping[str, float]) -> AnyPart:
+    """The part with those rivals that are not simply right."""
+    if not isinstance(part, Part):
+        return part
+    return replace(part, rivals={label: value for label, value in rivals.items() if not any(
+        low <= value <= high for low, high in part.right)})
 
 
 @problem(
     "day1.do.intensities",
     ask="Derive the intensity of four ops in fp32: a dot product of long vectors; SpMV in CSR "
         "form ({rows} rows, {nonzeros} stored values, int32 column numbers and row starts, x "
-        "fetched once); a product of {n} × {n} matrices untiled (a row of A stays, B comes back "
-        "for every row); the same product in blocks of {b} × {b}.",
+        "fetched once); a product of {n} × {n} matrices untiled (a row of C stays in cache, B "
+        "comes back for every row of A); the same product in blocks of b × b = {b} × {b}.",
     fixed=dict(rows=1_000_000, nonzeros=16_000_000, n=4096, b=64),
     draw=lambda r: dict(nonzeros=r.randrange(6, 30) * 10**6, n=r.choice((2048, 6144, 8192)),
                         b=r.choice((16, 32, 128))))
@@ -495,27 +595,32 @@ def intensities(rows: int, nonzeros: int, n: int, b: int) -> Iterator[AnyPart]:
     W, blocks = product.flops, -(-n // b)
     untiled, blocked = product.reloaded(1, n), product.reloaded(blocks, blocks)
     once, q = product.algorithmic.intensity, sparse.hbm_bytes
+    wrong, near = _csr(rows, nonzeros)
     yield Part("I_dot", 2 / (2 * FP32), "FLOP/B", "2 n / (4 B × 2 n) = 2 / (4 B × 2)",
-               {"FLOPs go on top, bytes below": FP32, "both vectors are read": 2 / FP32,
-                "a multiply and an add are two FLOPs": 1 / (2 * FP32),
-                "divide by bytes, not by elements": 1})
+               {UPSIDE_DOWN: FP32, "only one vector is counted": 2 / FP32,
+                ONE_FLOP: 1 / (2 * FP32), ELEMENTS: 1}, label="I, dot product")
     yield Part("I_spmv", sparse.intensity, "FLOP/B",
                f"2 nonzeros / Q = 2 × {nonzeros:,} / {byte(q)}",
-               {"each stored value has a column number of 4 bytes":
-                sparse.flops / (q - 4 * nonzeros),
-                "x is fetched once; its reuse comes from cache":
-                sparse.flops / (q + 4 * (nonzeros - rows)),
-                "a multiply and an add are two FLOPs": sparse.flops / 2 / q})
+               {ONE_FLOP: sparse.flops / 2 / q, **{
+                   label: sparse.flops / q for label, q in wrong.items() if label != TWICE_BYTES}},
+               {FETCHED.format("y"): sparse.flops / (q + 4 * rows)}, label="I, SpMV",
+               extra={UPSIDE_DOWN: q / sparse.flops,
+                      **{label: sparse.flops / q for label, q in near.items()}})
     yield Part("I_untiled", untiled.intensity, "FLOP/B",
                f"2 n³ / (4 B × (n² + n³ + n²)) = {flop(W)} / {byte(untiled.hbm_bytes)}",
-               {"B comes back for every row of A": once,
-                "the row of A stays in cache": product.reloaded(n, n).intensity,
-                "FLOPs go on top, bytes below": 1 / untiled.intensity})
+               {"the reloads of B are left out": once,
+                "A is taken to come back for every column of B": product.reloaded(n, n).intensity,
+                UPSIDE_DOWN: 1 / untiled.intensity}, label="I, untiled product",
+               extra={ELEMENTS: FP32 * untiled.intensity})
     yield Part("I_blocked", blocked.intensity, "FLOP/B",
                f"2 n³ / (4 B × (n³/b + n³/b + n²)) = {flop(W)} / {byte(blocked.hbm_bytes)}",
-               {"A comes back for every block column of C, B for every block row": once,
-                "A comes back as well as B": product.reloaded(1, blocks).intensity,
-                "a block of B serves b rows of A": untiled.intensity})
+               {ONCE: once,
+                "the reloads of A are left out":
+                product.reloaded(1, blocks).intensity,
+                "B is counted for every row of A instead of every row of blocks":
+                untiled.intensity}, label="I, blocked product",
+               extra={UPSIDE_DOWN: 1 / blocked.intensity, ONE_FLOP: blocked.intensity / 2,
+                      ELEMENTS: FP32 * blocked.intensity})
 
 
 # --- moving a point -----------------------------------------------------------------------------
@@ -532,45 +637,50 @@ def blocking() -> Iterator[AnyPart]:
                  {"work": "Every element of C still needs its K multiply-adds.",
                   "neither": "A block that is still in cache is not fetched again: those bytes "
                              "do not cross at all.",
-                  "both": "W follows from the shapes alone, whatever the order of the loops."})
+                  "both": "W follows from the shapes alone, whatever the order of the loops."},
+                 "What changes?")
     yield Choice("intensity", "code",
                  {"op": "I belongs to the op: its mathematics fixes it",
                   "code": "I belongs to the code: the same op can move many bytes or few",
                   "chip": "I belongs to the machine: it is P / BW"},
                  "The shapes give W, the code gives Q.",
                  {"op": "The mathematics fixes W. How often a value crosses depends on the code.",
-                  "chip": "P / BW is the ridge. I is W / Q, of a kernel."})
+                  "chip": "P / BW is the ridge. I is W / Q, of a kernel."},
+                 "What does I belong to?")
 
 
-@problem("day1.right_up", ask="On a roofline, which change moves a kernel's point to the right, "
-                              "and which moves it up at the same intensity?")
+@problem("day1.right_up", ask="On the roofline of one machine, which of these changes to its code "
+                              "moves a kernel's point to the right? And which moves it up and "
+                              "leaves its intensity as it is?")
 def right_up() -> Iterator[AnyPart]:
     yield Choice("right", "fuse",
-                 {"threads": "running it on all cores instead of one",
+                 {"threads": "running the loop on all cores instead of one",
                   "fuse": "fusing two loops, so that a value is reused while it is in cache",
-                  "memory": "memory with twice the bandwidth",
-                  "clock": "a higher clock"},
+                  "copy": "copying the input to a second array in slow memory first",
+                  "unroll": "unrolling the loop, so that more multiply-adds are in flight"},
                  "Right means more FLOPs a byte: reuse, by blocking or fusing.",
                  {"threads": "More cores do the same FLOPs on the same bytes: I stays.",
-                  "memory": "That lifts the slanted roof. The kernel's FLOPs and bytes stay.",
-                  "clock": "Neither W nor Q knows the clock."})
+                  "copy": "That is more bytes for the same FLOPs: the point moves left.",
+                  "unroll": "The same FLOPs on the same bytes: I stays, and the point may rise."},
+                 "What moves it to the right?")
     yield Choice("up", "vector",
                  {"block": "blocking a loop nest for the cache",
                   "narrow": "storing the data in half the bytes",
                   "vector": "vectorising the inner loop",
-                  "ridge": "a machine with a lower ridge"},
+                  "spill": "writing an intermediate array to slow memory and reading it back"},
                  "Up means using more of the hardware: vectors, threads, fewer stalls.",
                  {"block": "That cuts Q, so the point moves to the right (and may rise with the "
                            "roof).",
                   "narrow": "Fewer bytes for the same FLOPs: the point moves to the right.",
-                  "ridge": "That draws other roofs. The kernel's own point is not moved by it."})
+                  "spill": "More bytes for the same FLOPs: the point moves to the left."},
+                 "What moves it up, at the same intensity?")
 
 
 @problem(
     "day1.overlap_2x",
     ask="A kernel needs W / P = {t_flop} for its arithmetic and Q / BW = {t_byte} for its bytes. "
-        "What is T_worst / T_best for it? What is the largest that ratio can be for any kernel, "
-        "and where on the roofline is it reached?",
+        "What is T_worst / T_best for it? What is the largest that ratio can be for any kernel "
+        "under these two roofs, and where on the roofline is it reached?",
     fixed=dict(t_flop=2e-3, t_byte=5e-3), units=dict(t_flop="s", t_byte="s"),
     draw=lambda r: dict(t_flop=r.randrange(1, 40) * 1e-4, t_byte=r.randrange(1, 40) * 1e-4))
 def overlap_2x(t_flop: float, t_byte: float) -> Iterator[AnyPart]:
@@ -578,39 +688,49 @@ def overlap_2x(t_flop: float, t_byte: float) -> Iterator[AnyPart]:
     ratio = (short + long) / long
     yield Part("ratio", ratio, "", f"(W / P + Q / BW) / max(W / P, Q / BW) = ({time(t_flop)} + "
                f"{time(t_byte)}) / max({time(t_flop)}, {time(t_byte)})",
-               {"T_worst goes on top": 1 / ratio,
-                "T_best is the longer time": (short + long) / short,
-                "that is the most it can be, not what it is here": 2,
-                "T_worst is the sum of the two times": long / short})
+               {f"{UPSIDE_DOWN}, T_best over T_worst": 1 / ratio,
+                "the shorter time is taken for T_best": (short + long) / short,
+                "the most it can be is given, not what it is here": 2,
+                "the longer time alone is taken over the shorter": long / short},
+               label="T_worst / T_best here")
     yield Part("most", 2, "", "(t + t) / t = (1 + 1) / 1\nThe shorter time is at most the longer "
                "one, so the sum is at most twice the longer one.",
-               {"the sum of two times is more than the longer of them": 1,
-                "this kernel's two times differ; take them equal": ratio,
-                "there are two times, and T_best is one of them": 3})
+               {"the sum of two times is taken to be no more than the longer of them": 1,
+                "this kernel's ratio is given instead of the largest": ratio,
+                "a third time is counted, though there are two roofs": 3},
+               label="The most it can be")
     yield Choice("where", "ridge",
                  {"left": "far left of the ridge", "right": "far right of the ridge",
                   "ridge": "at the ridge", "never": "nowhere, it is only approached"},
                  "At the ridge both times are equal, and the sum is twice either.",
                  {"left": "There the bytes take nearly all the time, so the sum is little more.",
                   "right": "There the FLOPs take nearly all the time, so the sum is little more.",
-                  "never": "A kernel may well have two equal times."})
+                  "never": "A kernel may well have two equal times."},
+                 "Where is that reached?")
 
 
 @problem(
     "day1.under_2x",
-    ask="A kernel runs at 1/{slow} of its roof. Suppose moving and computing do not overlap at "
-        "all: what factor is at least left to explain by something else? And which explanation "
-        "of the whole gap is possible?",
+    ask="A kernel runs at 1/{slow} of its roof. At most what factor can missing overlap of moving "
+        "and computing explain? At least what factor remains for something else? And which "
+        "explanation of the whole gap is possible?",
     fixed=dict(slow=5.0), draw=lambda r: dict(slow=r.choice((3.0, 6.0, 7.0, 8.0, 10.0, 12.0))))
 def under_2x(slow: float) -> Iterator[AnyPart]:
     if slow <= 2:
         raise ValueError("slow has to be above 2")
+    yield Part("overlap", 2, "", "(t + t) / t = (1 + 1) / 1\nThis holds for two roofs. With a "
+               "third, such as another memory level, the sum could be three times the longest.",
+               {"the whole gap is put down to it": slow,
+                "the sum of two times is taken to be no more than the longer of them": 1,
+                "a third time is counted, though there are two roofs": 3},
+               label="Most that missing overlap explains, as a factor",
+               extra={"what remains is given": slow / 2})
     yield Part("left", slow / 2, "",
-               f"slow / 2 = {slow:g} / 2\nNo overlap costs at most a factor 2.",
-               {"a lack of overlap may explain up to a factor 2 of it": slow,
-                "factors divide; they are not subtracted": slow - 2,
-                "no overlap explains at most a factor 2": 2,
-                "the factor left, not its inverse": 2 / slow})
+               f"slow / overlap = {slow:g} / 2\nFactors multiply: what is explained divides out.",
+               {"missing overlap is left out": slow,
+                "the factors are subtracted instead of divided": slow - 2,
+                "what missing overlap explains is given": 2, UPSIDE_DOWN: 2 / slow},
+               label="Factor that remains", follows=("/", slow, "overlap"))
     yield Choice("cause", "idle",
                  {"overlap": "no overlap of moving and computing, and nothing else",
                   "bound": "the op is memory-bound",
@@ -619,7 +739,8 @@ def under_2x(slow: float) -> Iterator[AnyPart]:
                  "Idle lanes or cores can cost any factor. Each is a lower ceiling of its own.",
                  {"overlap": "The sum of two times is at most twice the larger.",
                   "bound": "The roof at its intensity says so already; it explains no gap.",
-                  "intensity": "The roof was taken at that intensity, low as it is."})
+                  "intensity": "The roof was taken at that intensity, low as it is."},
+                 "What can explain all of it?")
 
 
 # --- lower ceilings -----------------------------------------------------------------------------
@@ -630,86 +751,106 @@ def under_2x(slow: float) -> Iterator[AnyPart]:
         "ceiling with one core at work? With all cores but no SIMD (one lane)? With all cores "
         "and lanes but plain adds instead of FMAs? With all three losses together?",
     fixed=dict(P=ROOFS["P"], cores=CORES, lanes=LANES), units=dict(P="FLOP/s"),
-    draw=lambda r: dict(P=r.choice((0.6e12, 1.2e12, 2e12, 3e12)), cores=r.choice((6, 12, 16, 24)),
-                        lanes=r.choice((4, 8, 16))))
+    draw=lambda r: dict(cores=(cores := r.choice((6, 12, 16, 24))),
+                        lanes=(lanes := r.choice((4, 8, 16))), P=cores * 2 * lanes * 2 * r.choice(
+                            (2.4e9, 2.8e9, 3.0e9, 3.5e9, 4.0e9, 4.5e9))))
 def ceiling_compute(P: float, cores: int, lanes: int) -> Iterator[AnyPart]:
     yield Part("one_core", P / cores, "FLOP/s", f"P / cores = {rate(P)} / {cores}",
-               {"the other cores stand still": P, "P is that of all cores together": P * cores,
-                "its lanes and FMAs still count": P / cores / lanes})
+               {"the other cores are still counted": P,
+                "P is multiplied by the cores instead of divided": P * cores,
+                "the lanes are taken away, too": P / cores / lanes}, label="One core")
     yield Part("no_simd", P / lanes, "FLOP/s", f"P / lanes = {rate(P)} / {lanes}",
-               {"one lane of the register works": P,
-                "all cores and FMAs still count": P / lanes / 2,
-                "P is that of all lanes together": P * lanes})
+               {"all lanes are still counted": P, "the FMAs are taken away, too": P / lanes / 2,
+                "P is multiplied by the lanes instead of divided": P * lanes},
+               label="No SIMD")
     yield Part("no_fma", P / 2, "FLOP/s", f"P / 2 = {rate(P)} / 2",
-               {"an add is one FLOP, an FMA two": P, "P already has FMAs in it": 2 * P,
-                "an add replaces one FMA; lanes and cores still count": P / 2 / cores})
+               {"an add is counted as two FLOPs, like an FMA": P,
+                "P is doubled, though FMAs are in it already": 2 * P,
+                "the other cores are taken away, too": P / 2 / cores}, label="No FMA")
     yield Part("all_three", P / (2 * cores * lanes), "FLOP/s",
                f"P / (2 × cores × lanes) = {rate(P)} / (2 × {cores} × {lanes})",
-               {"an add is one FLOP, an FMA two": P / (cores * lanes),
-                "the losses multiply; they do not add up": P / (2 + cores + lanes),
-                "all three at once, not the worst of them": P / max(2, cores, lanes)})
+               {"an add is counted as two FLOPs, like an FMA": P / (cores * lanes),
+                "the losses are added instead of multiplied": P / (2 + cores + lanes),
+                "only the worst of the three is taken": P / max(2, cores, lanes)},
+               label="All three losses")
 
 
 @problem(
     "day1.ceiling_bandwidth",
-    ask="Memory moves whole lines of {line}. A kernel uses {used} of each line it fetches, and "
-        "the memory delivers BW = {BW}. How high is the bandwidth of useful bytes? The kernel "
-        "does {each} for each useful {used}: what is I counted with useful bytes, and what is "
-        "it counted with the bytes that cross? What would a layout change that puts the wanted "
-        "values side by side do?",
+    ask="Memory moves whole lines of {line}, BW = {BW} of them. A kernel uses {used} of each line "
+        "it fetches, and does {each} for those. This can be booked in two ways. Useful bytes "
+        "only: which bandwidth do they get, and what is I? All bytes that cross, at the full BW: "
+        "what is I? Which rate in FLOP/s does memory allow, booked either way? And what would a "
+        "layout do that puts the wanted values side by side?",
     fixed=dict(BW=ROOFS["BW"], line=LINE, used=FP32, each=1.0),
     units=dict(BW="B/s", line="B", used="B", each="FLOP"),
-    draw=lambda r: dict(BW=r.choice((40e9, 100e9, 200e9, 400e9)), line=r.choice((64, 128)),
+    draw=lambda r: dict(BW=_cpu(r, small=False)["BW"], line=r.choice((64, 128)),
                         used=r.choice((4, 8)), each=r.choice((1.0, 2.0, 3.0, 5.0))))
 def ceiling_bandwidth(BW: float, line: int, used: int, each: float) -> Iterator[AnyPart]:
     if used >= line:
         raise ValueError("used has to be less than a line")
     useful = BW * used / line
     yield Part("useful", useful, "B/s", f"BW × used / line = {band(BW)} × {used} B / {line} B",
-               {"every line crosses whole": BW, "the used share of a line, not its inverse":
-                BW * line / used, "several bytes of each line are used, not one": BW / line,
-                "divide by the line, not by the bytes used": BW / used})
+               {"only the used bytes are taken to cross": BW,
+                "the share of the line is upside down": BW * line / used,
+                "one byte of each line is counted": BW / line,
+                "it is divided by the bytes used, not by the line": BW / used},
+               label="Useful bytes: bandwidth")
     yield Part("I_useful", each / used, "FLOP/B", f"FLOPs / useful bytes = {flop(each)} / {used} B",
-               {"only the useful bytes this time": each / line,
-                "FLOPs go on top, bytes below": used / each,
-                "divide by bytes, not by elements": each})
+               {"all bytes that cross are counted instead of the useful ones": each / line,
+                UPSIDE_DOWN: used / each, "elements are counted, not bytes": each},
+               label="Useful bytes: I")
     yield Part("I_moved", each / line, "FLOP/B", f"FLOPs / bytes = {flop(each)} / {line} B",
-               {"the rest of the line crosses too": each / used,
-                "FLOPs go on top, bytes below": line / each,
-                "the useful bytes are part of the line": each / (line + used)})
+               {"the useful bytes are counted instead of all that cross": each / used,
+                UPSIDE_DOWN: line / each,
+                "the useful bytes are added to the line they are part of": each / (line + used)},
+               label="All bytes that cross: I")
+    bound = each / used * useful
+    yield Part("bound", bound, "FLOP/s",
+               f"I_useful × useful = {per_byte(each / used)} × {band(useful)}\n"
+               f"Booked the other way, I_moved × BW = {per_byte(each / line)} × {band(BW)}: the "
+               "same. Reloads of\nevicted lines can be booked either way, too. Book a waste once.",
+               {"the waste is counted twice, in I and in the bandwidth": each / line * useful,
+                "the waste is not counted at all": each / used * BW,
+                "the bandwidth is divided by I": useful / (each / used)},
+               label="Rate that memory allows", follows=("*", "I_useful", "useful"))
     yield Choice("layout", "share",
                  {"memory": "the memory delivers more lines a second",
                   "share": "each line brings more wanted values, so fewer lines cross",
                   "work": "the kernel does fewer FLOPs",
-                  "ridge": "the ridge moves to the left"},
-                 f"Up to {line / used:g} times more useful bytes a second. On a GPU the threads "
-                 "of a group then share lines: coalesced access.",
+                  "cache": "the cache holds more lines"},
+                 f"Up to {line / used:g} times more useful bytes a second. On a GPU it is "
+                 "neighbouring threads that have to share what is fetched (sectors of 32 B on "
+                 "NVIDIA's): coalesced access.",
                  {"memory": "BW stays; what changes is how much of each line is wanted.",
                   "work": "W stays; the values are the same.",
-                  "ridge": "P / BW knows nothing of the layout."})
+                  "cache": "Its size stays; what changes is how much of each line is wanted."},
+                 "What would the layout do?")
 
 
 @problem(
     "day1.ceiling_kind",
-    ask="Which roof does each of these lower: the flat one (compute), the slanted one "
-        "(bandwidth), or neither? chain: each FMA needs the result of the one before it. far: "
-        "half of the data lies in the memory of the other socket. evict: two arrays push each "
-        "other out of cache, so both are fetched twice.")
+    ask="Count in Q every byte that crosses, wanted or not. Which roof does each of the three "
+        "events below lower: the flat one (compute), the slanted one (bandwidth), or neither?")
 def ceiling_kind() -> Iterator[AnyPart]:
     roofs = {"compute": "a compute ceiling", "bandwidth": "a bandwidth ceiling",
              "neither": "neither: it moves the point"}
     yield Choice("chain", "compute", roofs,
                  "An FMA that waits for the one before leaves units idle; no byte is involved.",
                  {"bandwidth": "All operands are in registers.",
-                  "neither": "W and Q stay: I is the same."})
+                  "neither": "W and Q stay: I is the same."},
+                 "Each FMA needs the result of the one before it")
     yield Choice("far", "bandwidth", roofs,
                  "Placement decides which link the bytes take; the far one is slower.",
                  {"compute": "The cores could compute as fast as before.",
-                  "neither": "The same bytes and FLOPs: I is the same, the bytes arrive later."})
+                  "neither": "The same bytes and FLOPs: I is the same, the bytes arrive later."},
+                 "Half of the data lies in the memory of the other socket")
     yield Choice("evict", "neither", roofs,
                  "More bytes for the same FLOPs: Q rises, I falls, the point moves left.",
                  {"compute": "The cores could compute as fast as before.",
-                  "bandwidth": "The link is as fast as before; more bytes have to cross."})
+                  "bandwidth": "The reloads are in Q, so I has fallen already. A lower bandwidth "
+                               "besides would count them twice."},
+                 "Two arrays push each other out of cache, so both are fetched twice")
 
 
 @problem(
@@ -726,64 +867,80 @@ def level(P: float, BW_DRAM: float, BW_L3: float, W: float, Q_DRAM: float, Q_L3:
           ) -> Iterator[AnyPart]:
     times = {"compute": W / P, "DRAM": Q_DRAM / BW_DRAM, "L3": Q_L3 / BW_L3}
     binds = max(times, key=lambda name: times[name])
+    swapped = "T_DRAM and T_L3 are swapped"
     yield Part("T_DRAM", times["DRAM"], "s",
                f"Q_DRAM / BW_DRAM = {byte(Q_DRAM)} / {band(BW_DRAM)}",
-               {"DRAM's bytes go with DRAM's bandwidth": Q_DRAM / BW_L3,
-                "only DRAM's bytes go with DRAM's bandwidth": Q_L3 / BW_DRAM,
-                "each level has its own bytes; they do not add up": (Q_DRAM + Q_L3) / BW_DRAM})
+               {"L3's bandwidth is taken for DRAM's bytes": Q_DRAM / BW_L3,
+                "L3's bytes are taken, at DRAM's bandwidth": Q_L3 / BW_DRAM,
+                "the bytes of both levels are added": (Q_DRAM + Q_L3) / BW_DRAM},
+               extra={swapped: times["L3"]})
     yield Part("T_L3", times["L3"], "s", f"Q_L3 / BW_L3 = {byte(Q_L3)} / {band(BW_L3)}",
-               {"L3's bytes go with L3's bandwidth": Q_L3 / BW_DRAM,
-                "only L3's bytes go with L3's bandwidth": Q_DRAM / BW_L3,
-                "the two bandwidths do not add up": Q_L3 / (BW_L3 + BW_DRAM)})
+               {"DRAM's bandwidth is taken for L3's bytes": Q_L3 / BW_DRAM,
+                "DRAM's bytes are taken, at L3's bandwidth": Q_DRAM / BW_L3,
+                "the two bandwidths are added": Q_L3 / (BW_L3 + BW_DRAM)},
+               extra={swapped: times["DRAM"]})
     yield Choice("binds", binds, {"compute": "the flat roof, P", "DRAM": "DRAM's slanted roof",
                                   "L3": "L3's slanted roof"},
                  ", ".join(f"{name} {time(t)}" for name, t in times.items())
                  + ": the longest time binds.",
                  {name: "Another roof takes longer. Compare the three times." for name in times
-                  if name != binds})
+                  if name != binds}, "Which roof binds?")
     yield Part("T_best", times[binds], "s",
                f"max(W / P, T_DRAM, T_L3) = max({', '.join(map(time, times.values()))})",
-               {"with full overlap the times do not add up": sum(times.values()),
-                "the longest time sets the pace": min(times.values()),
-                "compute and both levels: three roofs, the longest": sorted(times.values())[1]})
+               {ADDED: sum(times.values()), "the shortest time is taken": min(times.values()),
+                "the roof with the longest time is left out": sorted(times.values())[1]},
+               follows=("max", W / P, "T_DRAM", "T_L3"))
 
 
 @problem(
     "day1.mix",
     ask="A kernel does {W_fp32} in fp32, where the peak is {P_fp32}, and {W_fp64} in fp64, where "
-        "it is {P_fp64}. How long does its arithmetic take at least, and at what rate in all? "
-        "In another kernel, all fp32, FMAs are a share of {share} of the floating-point "
-        "instructions and the rest are plain adds: how high is its compute ceiling?",
-    fixed=dict(W_fp32=3e9, W_fp64=1e9, P_fp32=ROOFS["P"], P_fp64=ROOFS["P"] / 2, share=0.25),
-    units=dict(W_fp32="FLOP", W_fp64="FLOP", P_fp32="FLOP/s", P_fp64="FLOP/s", share=""),
+        "it is {P_fp64}. The same units do both, so the times add. How long does its arithmetic "
+        "take at least, and at what rate in all?",
+    fixed=dict(W_fp32=3e9, W_fp64=1e9, P_fp32=ROOFS["P"], P_fp64=ROOFS["P"] / 2),
+    units=dict(W_fp32="FLOP", W_fp64="FLOP", P_fp32="FLOP/s", P_fp64="FLOP/s"),
     draw=lambda r: dict(W_fp32=r.choice((2e9, 4e9, 5e9, 8e9)), W_fp64=r.choice((1e9, 3e9, 6e9)),
-                        P_fp32=r.choice((1e12, 2e12, 3e12)), P_fp64=r.choice((0.25e12, 0.5e12)),
-                        share=r.choice((0.1, 0.2, 0.3, 0.4, 0.6))))
-def mix(W_fp32: float, W_fp64: float, P_fp32: float, P_fp64: float, share: float,
-        ) -> Iterator[AnyPart]:
-    if share > 1:
-        raise ValueError("share is at most 1")
+                        P_fp32=(P := _cpu(r, small=False)["P"]), P_fp64=P / 2))
+def mix(W_fp32: float, W_fp64: float, P_fp32: float, P_fp64: float) -> Iterator[AnyPart]:
     W, t = W_fp32 + W_fp64, W_fp32 / P_fp32 + W_fp64 / P_fp64
     mean = (P_fp32 + P_fp64) / 2
     yield Part("T_flop", t, "s",
                f"W_fp32 / P_fp32 + W_fp64 / P_fp64 = {flop(W_fp32)} / {rate(P_fp32)} + "
                f"{flop(W_fp64)} / {rate(P_fp64)}",
-               {"the fp64 part runs at fp64's peak": W / P_fp32,
-                "the fp32 part runs at fp32's peak": W / P_fp64,
-                "the same units do both, one after the other":
+               {"fp32's peak is taken for all of it": W / P_fp32,
+                "fp64's peak is taken for all of it": W / P_fp64,
+                "only the longer of the two times is taken":
                 max(W_fp32 / P_fp32, W_fp64 / P_fp64),
-                "times add up; peaks have no useful mean": W / mean})
+                "the two peaks are averaged instead of adding the times": W / mean},
+               label="Time of the arithmetic")
     yield Part("rate", W / t, "FLOP/s", f"W / T_flop = {flop(W)} / {time(t)}",
-               {"the fp64 part is slower": P_fp32, "times add up; peaks have no useful mean": mean,
-                "the fp32 part is faster": P_fp64,
-                "weigh the times, not the peaks": (W_fp32 * P_fp32 + W_fp64 * P_fp64) / W})
-    yield Part("ceiling", P_fp32 * (1 + share) / 2, "FLOP/s",
-               f"P × (2 share + 1 (1 - share)) / 2 = {rate(P_fp32)} × (2 × {share:g} + "
-               f"1 × (1 - {share:g})) / 2",
-               {"the adds count as one FLOP each, not as none": P_fp32 * share,
-                "the FMAs still count as two": P_fp32 / 2,
-                "an add gives half of what an FMA gives": P_fp32,
-                "instructions, not FLOPs, fill the time": P_fp32 * (1 - share / 2)})
+               {"fp32's peak is taken for all of it": P_fp32,
+                "the two peaks are averaged instead of adding the times": mean,
+                "fp64's peak is taken for all of it": P_fp64,
+                "the peaks are averaged by FLOPs instead of adding the times":
+                (W_fp32 * P_fp32 + W_fp64 * P_fp64) / W}, label="Rate in all",
+               follows=("/", W, "T_flop"))
+
+
+@problem(
+    "day1.mix_fma",
+    ask="A CPU reaches its peak of {P} with FMAs only; a plain add takes the place of an FMA. In a "
+        "kernel, FMAs are a share of {share} of the floating-point instructions, and the rest are "
+        "plain adds. How high is its compute ceiling?",
+    fixed=dict(P=ROOFS["P"], share=0.25), units=dict(P="FLOP/s", share=""),
+    draw=lambda r: dict(P=_cpu(r, small=False)["P"], share=r.choice((0.1, 0.2, 0.3, 0.4, 0.6))))
+def mix_fma(P: float, share: float) -> Iterator[AnyPart]:
+    if share > 1:
+        raise ValueError("share is at most 1")
+    yield Part("ceiling", P * (1 + share) / 2, "FLOP/s",
+               f"P × (2 share + 1 (1 - share)) / 2 = {rate(P)} × (2 × {share:g} + "
+               f"1 × (1 - {share:g})) / 2\nOut of 2 FLOPs an instruction at the peak, an FMA does "
+               "2 and an add 1.",
+               {"the adds are left out": P * share, "the FMAs are counted as one FLOP": P / 2,
+                "the adds are counted as two FLOPs": P,
+                "the shares of FMAs and adds are swapped": P * (1 - share / 2)},
+               label="Compute ceiling",
+               extra={"the share is taken as one of FLOPs, not of instructions": P / (2 - share)})
 
 
 @problem(
@@ -801,11 +958,13 @@ def reuse_measured(W: float, Q_before: float, Q_counted: float, Q_measured: floa
                    ) -> Iterator[AnyPart]:
     yield Part("fell", Q_before / Q_measured, "",
                f"Q_before / Q_measured = {byte(Q_before)} / {byte(Q_measured)}",
-               {"that is the count's promise; take what was measured": Q_before / Q_counted,
-                "before goes on top": Q_measured / Q_before,
-                "compare with the code before, not with the count": Q_measured / Q_counted})
-    yield _intensity(W, Q_measured, {"that is I as counted; take the measured bytes": W / Q_counted,
-                                     "that is I before the tiling": W / Q_before})
+               {"the counted bytes are taken, not the measured ones": Q_before / Q_counted,
+                UPSIDE_DOWN: Q_measured / Q_before,
+                "it is compared with the count, not with the code before":
+                Q_measured / Q_counted}, label="Factor by which traffic fell")
+    yield replace(_intensity(W, Q_measured, {
+        "the counted bytes are taken, not the measured ones": W / Q_counted,
+        "the bytes before the tiling are taken": W / Q_before}), label="I as measured")
     yield Choice("know", "bytes",
                  {"faster": "the tiled code is faster",
                   "hits": "the L1 hit rate went up",
@@ -814,7 +973,8 @@ def reuse_measured(W: float, Q_before: float, Q_counted: float, Q_measured: floa
                  "The claim is about bytes at DRAM, so count those, on both versions.",
                  {"faster": "It may be faster for another reason, such as better vector code.",
                   "hits": "Those hits may have been L2 hits before: DRAM sees no difference.",
-                  "formula": "That is the prediction. It assumes that the tiles stay in cache."})
+                  "formula": "That is the prediction. It assumes that the tiles stay in cache."},
+                 "How do you know that a tiling cut DRAM traffic?")
 
 
 # --- what a bound says about choices ------------------------------------------------------------
@@ -823,26 +983,31 @@ def reuse_measured(W: float, Q_before: float, Q_counted: float, Q_measured: floa
     "day1.more_P",
     ask="An op has I = {I} on a machine with P = {P} and BW = {BW}. Its successor has {times} "
         "times the P and the same BW. What is the entitled rate before and after, and what share "
-        "of the new peak is that? What would lower the op's time?",
+        "of the new peak is that? What would lower the op's entitled time?",
     fixed=dict(ROOFS, I=0.25, times=4.0), units=dict(ROOF_UNITS, I="FLOP/B"),
-    draw=lambda r: dict(I=r.choice((0.2, 0.5, 1.5, 3.0, 6.0)), times=r.choice((2.0, 3.0, 5.0))))
+    draw=lambda r: dict(cpu := _cpu(r, small=False), times=r.choice((2.0, 3.0, 5.0)),
+                        I=_two_digits(r.choice((0.03, 0.1, 0.3)) * cpu["P"] / cpu["BW"])))
 def more_P(P: float, BW: float, I: float, times: float) -> Iterator[AnyPart]:
     if I >= P / BW or times <= 1:
         raise ValueError("the op has to be memory-bound, and P to grow")
     before = I * BW
     yield Part("before", before, "FLOP/s", f"min(P, I × BW) = min({rate(P)}, {per_byte(I)} × "
-               f"{band(BW)})", {"the lower of the two roofs": P, "I × BW, not BW / I": BW / I,
-                                "I × BW, and not I × P": I * P})
+               f"{band(BW)})", {"the higher of the two roofs is taken": P,
+                                "the bandwidth is divided by I": BW / I,
+                                "I is multiplied by P, not by BW": I * P},
+               label="Entitled rate before")
     yield Part("after", before, "FLOP/s",
                f"min(times × P, I × BW) = min({times:g} × {rate(P)}, {per_byte(I)} × {band(BW)})",
-               {"its bytes come no faster than before": times * before,
-                "the lower of the two roofs": times * P,
-                "P grew; BW and so the slanted roof did not": P})
+               {"the slanted roof is taken to rise with P": times * before,
+                "the higher of the two roofs is taken": times * P,
+                "the old peak is given, as if the slanted roof were above it": P},
+               label="Entitled rate after")
     yield Part("share", before / (times * P), "", f"after / (times × P) = {rate(before)} / "
                f"({times:g} × {rate(P)})",
-               {"the peak is the new one": before / P,
-                "the rate goes on top, the peak below": times * P / before,
-                "the rate did not grow with the peak": times * before / P})
+               {"the old peak is taken": before / P, "the rate is taken to rise with P": before / P,
+                UPSIDE_DOWN: times * P / before,
+                "the old peak is taken, with a rate that rises with P": times * before / P},
+               label=f"Share of the new peak{SHARE}", follows=("/", "after", times * P))
     yield Choice("helps", "bytes",
                  {"peak": "yet more P", "lanes": "wider vectors",
                   "bytes": "fewer bytes for the same work, or more BW",
@@ -850,56 +1015,86 @@ def more_P(P: float, BW: float, I: float, times: float) -> Iterator[AnyPart]:
                  "The time is Q / BW: only Q and BW are in it.",
                  {"peak": "W / P is not what takes the time.",
                   "lanes": "Wider vectors raise P, and W / P is not what takes the time.",
-                  "ridge": "A higher ridge puts the op further to the left of it."})
+                  "ridge": "A higher ridge puts the op further to the left of it."},
+                 "What would lower the op's entitled time?")
+
+
+def _chip(of: machine.Machine, *dtypes: str) -> dict[str, Any]:
+    return {"machine": of.name, **{f"P_{dtype}": of.peak(dtype) for dtype in dtypes}}
+
+
+BATCHED = {chip.name: chip for chip in (machine.a100, machine.h100, machine.h200, machine.b200,
+                                        machine.tpu_v5e, machine.tpu_v5p)}
 
 
 @problem(
     "day1.batching",
     ask="A linear layer reads a bf16 weight matrix once and uses it for a batch of B = {B} rows. "
-        "Count the weight reads only. What is I? The GPU has P = {P} and BW = {BW}: what is its "
-        "ridge, and how large must B be to reach it?",
-    fixed=dict(B=8, P=machine.a100.peak("bf16"), BW=machine.a100.bw()), units=ROOF_UNITS,
+        "Count the weight reads only. What is I? The accelerator, {machine}, has P = {P} in bf16 "
+        "and BW = {BW}: what is its ridge, and how many whole rows must a batch have at least to "
+        "reach it?",
+    fixed=dict(B=8, machine=machine.a100.name, P=machine.a100.peak("bf16"), BW=machine.a100.bw()),
+    units=ROOF_UNITS, one_of=dict(machine=tuple(BATCHED)),
     draw=lambda r: dict(B=r.choice((4, 16, 32, 64)),
-                        **r.choice([dict(P=m.peak("bf16"), BW=m.bw()) for m in (
-                            machine.h100, machine.h200, machine.b200, machine.tpu_v5e)])))
-def batching(B: int, P: float, BW: float) -> Iterator[AnyPart]:
+                        machine=(name := r.choice([*BATCHED][1:])),
+                        P=BATCHED[name].peak("bf16"), BW=BATCHED[name].bw()))
+def batching(B: int, machine: str, P: float, BW: float) -> Iterator[AnyPart]:
     p, ridge = BYTES["bf16"], P / BW
+    four = "a number is counted with 4 bytes"
     yield Part("I", 2 * B / p, "FLOP/B", f"2 B / p = 2 × {B} / {p} B\nEach weight has {p} bytes "
                "and gets a multiply and an add for each row of the batch.",
-               {"a bf16 number has 2 bytes": 2 * B, "a multiply and an add are two FLOPs": B / p,
-                "divide by the bytes of one weight, not of one a row": 1 / p})
+               {"a number is counted with one byte": 2 * B, ONE_FLOP: B / p, four: B / p,
+                "the weights are counted anew for every row": 2 / p})
     yield _ridge(P, BW, 2 * B / p)
-    yield Part("B_ridge", ridge * p / 2, "", f"ridge × p / 2 = {per_byte(ridge)} × {p} B / 2 FLOP",
-               {"a bf16 number has 2 bytes": ridge / 2,
-                "a multiply and an add are two FLOPs": ridge * p,
-                "that is a factor on the batch above, not a batch": ridge * p / 2 / B})
+    least = ridge * p / 2
+    yield Part("B_ridge", math.ceil(least), "",
+               f"ridge × p / 2, rounded up = {per_byte(ridge)} × {p} B / 2 FLOP",
+               {"a number is counted with one byte": least / 2, ONE_FLOP: least * 2,
+                four: least * 2,
+                "a factor on the batch above is given instead of a batch": least / B},
+               also=(least, math.floor(least)), label="Rows to reach the ridge",
+               follows=("*", "ridge", p / 2))
+
+
+SEEN = {"plain fp32 FMAs and idle tensor units": "fp32", "its tensor units at work on tf32": "tf32"}
+PATHS = {"fp32": "fp32, on the ordinary units", "tf32": "tf32, on the tensor units",
+         "bf16": "bf16, on the tensor units"}
+LISTED = {chip.name: _chip(chip, *PATHS) for chip in (machine.a100, machine.h100)}
 
 
 @problem(
     "day1.path_precision",
-    ask="A GPU's sheet lists {P_bf16} for bf16 and {P_tf32} for tf32, both on the tensor units, "
-        "and {P_fp32} for fp32 on the ordinary ones. A matmul of fp32 inputs runs at {rate}; the "
-        "profiler shows plain fp32 FMAs and idle tensor units. Which peak is its roof, and what "
-        "share of it is reached? By what factor does the roof rise if it moves to tf32?",
-    fixed=dict(rate=15e12, **{f"P_{dtype}": machine.a100.peak(dtype)
-                              for dtype in ("bf16", "tf32", "fp32")}),
+    ask="The sheet of an {machine} lists {P_bf16} for bf16 and {P_tf32} for tf32, both on the "
+        "tensor units, and {P_fp32} for fp32 on the ordinary ones. A matmul of fp32 inputs runs "
+        "at {rate}; the profiler shows {seen}. Which peak is its roof, and what share of it is "
+        "reached? By what factor does the roof rise if the matmul moves to {to}?",
+    fixed=dict(LISTED[machine.a100.name], rate=15e12, seen=next(iter(SEEN)), to="tf32"),
     units=dict(rate="FLOP/s", P_bf16="FLOP/s", P_tf32="FLOP/s", P_fp32="FLOP/s"),
-    draw=lambda r: dict(rate=r.choice((8e12, 11e12, 13e12, 17e12))))
-def path_precision(rate: float, P_bf16: float, P_tf32: float, P_fp32: float) -> Iterator[AnyPart]:
-    shown = partial(show, unit="FLOP/s", digits=4)
-    yield Choice("roof", "fp32",
-                 {"bf16": "bf16, the largest number on the sheet",
-                  "tf32": "tf32, what the tensor units do with fp32 inputs",
-                  "fp32": "fp32, on the ordinary units"},
-                 "The roof is that of the path and precision that ran.",
-                 {"bf16": "Nothing ran in bf16. Against that peak every fp32 kernel looks bad.",
-                  "tf32": "The tensor units were idle: this path was not taken."})
-    yield Part("share", rate / P_fp32, "", f"rate / P_fp32 = {shown(rate)} / {shown(P_fp32)}",
-               {"nothing ran in bf16": rate / P_bf16, "the tensor units were idle": rate / P_tf32,
-                "the rate goes on top, the roof below": P_fp32 / rate})
-    yield Part("rise", P_tf32 / P_fp32, "", f"P_tf32 / P_fp32 = {shown(P_tf32)} / {shown(P_fp32)}",
-               {"tf32 is asked, not bf16": P_bf16 / P_fp32, "the new roof goes on top":
-                P_fp32 / P_tf32, "compare roof with roof, not with the rate": P_tf32 / rate})
+    one_of=dict(machine=tuple(LISTED), seen=tuple(SEEN), to=("tf32", "bf16")),
+    draw=lambda r: dict(chip := r.choice([*LISTED.values()]), seen=(seen := r.choice([*SEEN])),
+                        to=r.choice(("tf32", "bf16")) if SEEN[seen] == "fp32" else "bf16",
+                        rate=_two_digits(chip[f"P_{SEEN[seen]}"] * r.randrange(40, 95, 5) / 100)))
+def path_precision(machine: str, rate: float, P_bf16: float, P_tf32: float, P_fp32: float,
+                   seen: str, to: str) -> Iterator[AnyPart]:
+    ran, peaks = SEEN[seen], {"fp32": P_fp32, "tf32": P_tf32, "bf16": P_bf16}
+    if ran == to:
+        raise ValueError("to has to be another path than the one that ran")
+    P, shown = peaks[ran], partial(show, unit="FLOP/s", digits=4)
+    others = {dtype: peak for dtype, peak in peaks.items() if dtype != ran}
+    reasons = {"fp32": "The ordinary units did little: the tensor units were at work.",
+               "tf32": "The tensor units were idle: this path was not taken.",
+               "bf16": "Nothing ran in bf16. Against that peak every fp32 kernel looks bad."}
+    yield Choice("roof", ran, PATHS, "The roof is that of the path and precision that ran.",
+                 {dtype: reasons[dtype] for dtype in others}, "Which peak is its roof?")
+    yield Part("share", rate / P, "", f"rate / P_{ran} = {shown(rate)} / {shown(P)}",
+               {**{f"{dtype}'s peak is taken, though that path did not run": rate / peak
+                   for dtype, peak in others.items()}, UPSIDE_DOWN: P / rate},
+               label=f"Share of its roof{SHARE}")
+    third = next(dtype for dtype in others if dtype != to)
+    yield Part("rise", peaks[to] / P, "", f"P_{to} / P_{ran} = {shown(peaks[to])} / {shown(P)}",
+               {f"{third}'s peak is taken": peaks[third] / P, UPSIDE_DOWN: P / peaks[to],
+                "the new roof is compared with the rate, not with the old roof": peaks[to] / rate},
+               label="Factor by which the roof rises")
 
 
 # --- your own CPU -------------------------------------------------------------------------------
@@ -907,92 +1102,114 @@ def path_precision(rate: float, P_bf16: float, P_tf32: float, P_fp32: float) -> 
 @problem(
     "day1.cpu.spec",
     ask="A CPU has {cores} cores at {clock}, {fma_units} FMA units a core, {lanes} fp32 lanes a "
-        "unit; {channels} memory channels of 8 bytes, each with {transfers} million transfers a "
-        "second. Find P, BW and the ridge.",
+        "unit; {channels} memory channels of 8 bytes, each making {transfers} (transfers a "
+        "second). Find P, BW and the ridge.",
     fixed=dict(cores=CORES, fma_units=FMA_UNITS, lanes=LANES, clock=DESKTOP.facts["clock"].value,
-               channels=CHANNELS,
-               transfers=int(DESKTOP.facts["dram_transfer_rate"].value / 1e6)),
-    units=dict(clock="Hz"),
+               channels=CHANNELS, transfers=float(DESKTOP.facts["dram_transfer_rate"].value)),
+    units=dict(clock="Hz", transfers="transfer/s"),
     draw=lambda r: dict(cores=r.choice((6, 10, 12, 16, 24)), lanes=r.choice((4, 8, 16)),
                         clock=r.choice((2.4e9, 3e9, 3.6e9, 4.5e9)), channels=r.choice((4, 8, 12)),
-                        transfers=r.choice((3200, 4800, 6400))))
-def cpu_spec(cores: int, fma_units: int, lanes: int, clock: float, channels: int, transfers: int,
-             ) -> Iterator[AnyPart]:
-    P = cores * fma_units * lanes * 2 * clock
-    BW = channels * 8 * transfers * 1e6
+                        transfers=r.choice((3200e6, 4800e6, 6400e6))))
+def cpu_spec(cores: int, fma_units: int, lanes: int, clock: float, channels: int,
+             transfers: float) -> Iterator[AnyPart]:
+    if clock < 1e6 or transfers < 1e6:
+        raise ValueError("clock and transfers need their units, such as GHz and MT/s")
+    P, BW = cores * fma_units * lanes * 2 * clock, channels * 8 * transfers
     yield Part("P", P, "FLOP/s", f"cores × units × lanes × 2 × clock = {cores} × {fma_units} × "
-               f"{lanes} × 2 × {show(clock, 'Hz', 4)}",
-               {"an FMA is two FLOPs, and every unit of a core counts": P / 2,
-                "a lane holds one fp32 number; it is not one byte": 4 * P,
-                "every core counts": P / cores, "P is a rate: the clock is in it": P / clock})
-    yield Part("BW", BW, "B/s", f"channels × 8 B × transfers = {channels} × 8 B × {transfers:,} "
-               "MHz", {"a transfer brings 8 bytes": BW / 8, "every channel counts": BW / channels,
-                       "transfers count both edges of the clock already": 2 * BW,
-                       "8 bytes, not 8 times 8 bits": 8 * BW})
+               f"{lanes} × 2 × {clock_rate(clock)}",
+               {"an FMA is counted as one FLOP": P / 2,
+                "only one FMA unit of a core is counted": P / fma_units,
+                "a lane is counted once for each byte of its fp32 number": 4 * P,
+                "only one core is counted": P / cores, "the clock is left out": P / clock})
+    yield Part("BW", BW, "B/s", f"channels × 8 B × transfers = {channels} × 8 B × "
+               f"{show(transfers, 'transfer/s', 4)}",
+               {"the 8 bytes of a transfer are left out": BW / 8,
+                "only one channel is counted": BW / channels,
+                "the transfers are doubled, though they count both edges of the clock": 2 * BW,
+                "bytes are turned into bits, by a factor 8": 8 * BW})
     yield Part("ridge", P / BW, "FLOP/B", f"P / BW = {rate(P)} / {band(BW)}",
-               {"P goes on top, BW below": BW / P, "P is that of all cores": P / BW / cores,
-                "the prefixes differ: 1 T is 1000 G": P / BW / 1000})
+               {f"{UPSIDE_DOWN}, BW over P": BW / P, "the P of one core is taken": P / BW
+                / cores, "the prefixes of P and BW are ignored": P / BW / 1000},
+               follows=("/", "P", "BW"))
+
+
+# What NumPy is called with -> arrays that it reads; each call does one FLOP an element.
+CALLS = {"np.add(a, b, out=c)": 2, "np.multiply(a, s, out=c), s one number": 1}
 
 
 @problem(
     "day1.cpu.write_allocate",
-    ask="np.add(a, b, out=c) on fp32 arrays of n = {n} elements, each far larger than the last "
-        "cache. Before it writes a line of c, this cache fetches that line. How many bytes does "
-        "the op need (a, b, c once each), how many really cross, and what is I with those? "
-        "You divide the needed bytes by the time of a run that saturates the memory: "
-        "what share of its bandwidth do you get?",
-    fixed=dict(n=64_000_000), draw=lambda r: dict(n=r.randrange(20, 200, 4) * 10**6))
-def cpu_write_allocate(n: int) -> Iterator[AnyPart]:
-    array, need = FP32 * n, Add(n, "fp32").algorithmic
-    moved = need.hbm_bytes + array
-    yield Part("needed", need.hbm_bytes, "B", f"3 × 4 B × n = 3 × 4 B × {n:,}",
-               {"c is written too": 2 * array, "count bytes, not elements": 3 * n,
-                "count what the op needs here; the fetch comes next": moved})
-    yield Part("moved", moved, "B", f"4 × 4 B × n = 4 × 4 B × {n:,}\na read, b read, c fetched, "
-               "c written.",
-               {"c's lines are fetched before they are written": need.hbm_bytes,
-                "only c is written, so only c is fetched on top": 6 * array,
-                "count bytes, not elements": 4 * n})
+    ask="{call}, on {dtype} arrays of n = {n} elements, each far larger than the last cache. "
+        "Before it writes a line of c, this cache fetches that line. How many bytes does the op "
+        "need (each array once), how many really cross, and what is I with those? You divide the "
+        "needed bytes by the time of a run that saturates the memory: what share of its "
+        "bandwidth do you get?",
+    fixed=dict(n=64_000_000, call=next(iter(CALLS)), dtype="fp32"),
+    one_of=dict(DTYPES, call=tuple(CALLS)),
+    draw=lambda r: dict(n=r.randrange(20, 200, 4) * 10**6, call=r.choice([*CALLS]),
+                        dtype=r.choice(("fp32", "fp64"))))
+def cpu_write_allocate(n: int, call: str, dtype: str) -> Iterator[AnyPart]:
+    reads, p = CALLS[call], BYTES[dtype]
+    array = p * n
+    need, moved = (reads + 1) * array, (reads + 2) * array
+    read = "a read, b read" if reads == 2 else "a read"
+    unfetched = "the fetch of c's lines is left out"
+    yield Part("needed", need, "B", f"{reads + 1} × {p} B × n = {reads + 1} × {p} B × {n:,}",
+               {"c's write is left out": reads * array, ELEMENTS: (reads + 1) * n,
+                "the fetch of c's lines is counted, though the op does not need it": moved},
+               label="Bytes needed")
+    yield Part("moved", moved, "B", f"{reads + 2} × {p} B × n = {reads + 2} × {p} B × {n:,}\n"
+               f"{read}, c fetched, c written.",
+               {unfetched: need, "arrays that are only read are counted twice": 2 * need,
+                ELEMENTS: (reads + 2) * n}, label="Bytes that cross")
     yield Part("I", n / moved, "FLOP/B", f"n / moved = {flop(n)} / {byte(moved)}",
-               {"c's lines are fetched before they are written": n / need.hbm_bytes,
-                "FLOPs go on top, bytes below": moved / n,
-                "one add an element, and no multiply": 2 * n / moved})
-    yield Part("share", need.hbm_bytes / moved, "",
-               f"needed / moved = {byte(need.hbm_bytes)} / {byte(moved)}",
-               {"the fetch takes time too": 1, "the needed bytes go on top":
-                moved / need.hbm_bytes, "a, b and c are needed": 2 * array / moved})
+               {unfetched: n / need, UPSIDE_DOWN: moved / n,
+                "each operation is counted as two FLOPs": 2 * n / moved},
+               follows=("/", n, "moved"))
+    yield Part("share", need / moved, "", f"needed / moved = {byte(need)} / {byte(moved)}",
+               {"the fetch is taken to cost no time": 1, UPSIDE_DOWN: moved / need,
+                "c's write is left out of the needed bytes": reads * array / moved},
+               label=f"Share of the bandwidth{SHARE}", follows=("/", "needed", "moved"))
 
 
 @problem(
     "day1.cpu.above_spec",
-    ask="One core does {per_cycle} a cycle, and the system reports a clock of {clock}. An FMA "
-        "loop on it measures {measured}. What share of that spec is this, which clock would make "
-        "it 1, and which input do you suspect first?",
+    ask="One core does {per_cycle} a cycle: so says its maker's manual, and the code uses all of "
+        "it. The system reports a clock of {clock}; nobody measured that. An FMA loop on this "
+        "core measures {measured}. What share of the spec is this, which clock would make it 1, "
+        "and which input do you suspect first?",
     fixed=dict(per_cycle=FMA_UNITS * LANES * 2, clock=2.6e9, measured=118e9),
     units=dict(per_cycle="FLOP", clock="Hz", measured="FLOP/s"),
-    draw=lambda r: dict(clock=r.choice((2.0e9, 2.2e9, 2.4e9, 3.0e9)),
-                        measured=r.choice((105e9, 110e9, 125e9, 130e9))))
+    draw=lambda r: dict(clock=r.choice((2.2e9, 2.4e9, 2.8e9, 3.0e9)),
+                        measured=r.choice((110e9, 115e9, 125e9, 130e9))))
 def cpu_above_spec(per_cycle: int, clock: float, measured: float) -> Iterator[AnyPart]:
     spec = per_cycle * clock
     yield Part("share", measured / spec, "",
                f"measured / (FLOPs a cycle × clock) = {rate(measured)} / ({per_cycle} × "
-               f"{show(clock, 'Hz', 4)})",
-               {"measured goes on top": spec / measured, "an FMA is in it as two FLOPs already":
-                2 * measured / spec, "all of it, not only what is above": measured / spec - 1,
-                "1 is 100 %": 100 * measured / spec})
+               f"{clock_rate(clock)})",
+               {UPSIDE_DOWN: spec / measured,
+                "an FMA is doubled, though it is two FLOPs already": 2 * measured / spec,
+                "only what is above the spec is given, not all of it": measured / spec - 1},
+               label=f"Share of the spec{SHARE}")
     yield Part("implied", measured / per_cycle, "Hz",
                f"measured / FLOPs a cycle = {rate(measured)} / {per_cycle}",
-               {"an FMA is in it as two FLOPs already": 2 * measured / per_cycle,
-                "a higher clock, not a lower one": clock * spec / measured,
-                "that is the reported clock": clock})
+               {"an FMA is doubled, though it is two FLOPs already": 2 * measured / per_cycle,
+                "the share is applied upside down":
+                clock * spec / measured, "the reported clock is given": clock},
+               label="Clock that would make it 1")
     yield Choice("suspect", "clock",
                  {"memory": "the memory bandwidth", "timer": "the code: it beats the hardware",
                   "clock": "the clock: cores run above the figure that is reported",
+                  "cycle": "the FLOPs a cycle: more units or lanes than assumed",
                   "flops": "W, because the compiler left FLOPs out"},
-                 "No code beats its hardware, so an input is wrong: most often the clock.",
+                 "No code beats its hardware, so an input is wrong; here one is documented and the "
+                 "other only reported.",
                  {"memory": "The loop works in registers; it has no traffic to speak of.",
                   "timer": "The hardware's limit is one: if it is passed, its figure is wrong.",
-                  "flops": "Possible, and worth a check, but far rarer than a boosted clock."})
+                  "cycle": "A good suspect where they are guessed. Here the manual gives them, and "
+                           "a unit too few would be a whole factor.",
+                  "flops": "Possible, and worth a check, but far rarer than a boosted clock."},
+                 "Which input do you suspect first?")
 
 
 # --- the paper of 2009 --------------------------------------------------------------------------
@@ -1004,6 +1221,7 @@ OLD: dict[str, dict[str, Any]] = {
 OLD_KERNELS = {name: dict(kernel=name, before=kernel.before.value, after=kernel.after.value)
                for name, kernel in machine.KERNELS_2009.items()}
 PAPER = "the paper's text, whose ridge stands for the authors' own bandwidth benchmark"
+BOTH_SOCKETS = "P is doubled, though it is that of both sockets"
 
 
 @problem(
@@ -1016,14 +1234,21 @@ PAPER = "the paper's text, whose ridge stands for the authors' own bandwidth ben
     draw=lambda r: r.choice(list(OLD.values())))
 def paper_ridge(machine: str, P: float, BW: float, printed: float) -> Iterator[AnyPart]:
     yield Part("ridge", P / BW, "FLOP/B", f"P / BW = {rate(P)} / {band(BW)}",
-               {"P goes on top, BW below": BW / P, "P is that of both sockets already": 2 * P / BW,
-                "an fp64 number has 8 bytes, but the ridge is per byte": 8 * P / BW},
+               {f"{UPSIDE_DOWN}, BW over P": BW / P, BOTH_SOCKETS: 2 * P / BW,
+                "it is counted for each fp64 number, not for each byte": 8 * P / BW},
                {PAPER: printed})
     yield Part("BW_implied", P / printed, "B/s",
                f"P / ridge = {rate(P)} / {per_byte(printed)}",
-               {"BW = P / ridge, not P × ridge": P * printed,
-                "P is that of both sockets already": 2 * P / printed,
-                "use the printed ridge, not the bandwidth and the ridge": BW / printed})
+               {"P is multiplied by the ridge": P * printed, BOTH_SOCKETS: 2 * P / printed,
+                "BW is divided by the printed ridge, not P": BW / printed},
+               label="Bandwidth the printed ridge implies")
+
+
+# The first roofline's machine and its successor, and the ridges that the text prints.
+SOCKET = dict(P_old=machine.opteron_x2.peak("fp64"), BW_old=machine.opteron_x2.bw(),
+              P_new=machine.opteron_x4.peak("fp64"), BW_new=machine.opteron_x4.bw())
+PRINTED = {when: {"the paper's printed ridge": old.facts["printed_ridge"].value}
+           for when, old in (("before", machine.opteron_x2), ("after", machine.opteron_x4))}
 
 
 @problem(
@@ -1031,8 +1256,7 @@ def paper_ridge(machine: str, P: float, BW: float, printed: float) -> Iterator[A
     ask="A chip with P = {P_old} in fp64 gives way to one with {P_new} in the same socket. The "
         "memory goes from {BW_old} to {BW_new}. Find the ridge before and after. What does that "
         "do to a kernel whose intensity lies between the two?",
-    fixed=dict(P_old=machine.opteron_x2.peak("fp64"), BW_old=machine.opteron_x2.bw(),
-               P_new=machine.opteron_x4.peak("fp64"), BW_new=machine.opteron_x4.bw()),
+    fixed=SOCKET,
     units=dict(P_old="FLOP/s", P_new="FLOP/s", BW_old="B/s", BW_new="B/s"),
     draw=lambda r: dict(P_old=r.choice((20e9, 30e9, 40e9)), BW_old=r.choice((10e9, 16e9, 25e9)),
                         P_new=r.choice((150e9, 200e9, 300e9)), BW_new=r.choice((12e9, 21e9, 30e9))))
@@ -1040,19 +1264,26 @@ def paper_new_chip(P_old: float, BW_old: float, P_new: float, BW_new: float) -> 
     before, after = P_old / BW_old, P_new / BW_new
     if after <= before:
         raise ValueError("the ridge has to move to the right")
+    printed = PRINTED if dict(P_old=P_old, BW_old=BW_old, P_new=P_new,
+                              BW_new=BW_new) == SOCKET else {}
     yield Part("before", before, "FLOP/B", f"P / BW = {rate(P_old)} / {band(BW_old)}",
-               {"P goes on top, BW below": BW_old / P_old, "old peak with old memory":
-                P_old / BW_new, "that is the new chip": after})
+               {f"{UPSIDE_DOWN}, BW over P": BW_old / P_old,
+                "the new memory is taken with the old peak": P_old / BW_new,
+                "the new chip's ridge is given": after},
+               printed.get("before", {}), label="Ridge before")
     yield Part("after", after, "FLOP/B", f"P / BW = {rate(P_new)} / {band(BW_new)}",
-               {"P goes on top, BW below": BW_new / P_new, "new peak with new memory":
-                P_new / BW_old, "that is the old chip": before})
+               {f"{UPSIDE_DOWN}, BW over P": BW_new / P_new,
+                "the old memory is taken with the new peak": P_new / BW_old,
+                "the old chip's ridge is given": before},
+               printed.get("after", {}), label="Ridge after")
     yield Choice("between", "turns",
                  {"faster": "it stays compute-bound and gains as much as P does",
                   "turns": "it was compute-bound and is now memory-bound",
                   "eases": "it was memory-bound and is now compute-bound"},
                  "The ridge passed it on its way to the right. The kernel itself did not change.",
                  {"faster": "It is left of the new ridge, so there the bytes set its time.",
-                  "eases": "It is right of the old ridge and left of the new one."})
+                  "eases": "It is right of the old ridge and left of the new one."},
+                 "What happens to a kernel between the two?")
 
 
 @problem(
@@ -1074,9 +1305,10 @@ def paper_bound(machine: str, kernel: str, P: float, BW: float, before: float, a
         low, high = sorted((P, I * BW))
         yield Part(name, low, "FLOP/s",
                    f"min(P, I × BW) = min({rate(P)}, {per_byte(I)} × {band(BW)})",
-                   {"the lower of the two roofs": high, "I × BW, not BW / I": BW / I,
-                    "that goes with the other intensity": min(P, other * BW)},
-                   {PAPER: min(P, I * P / printed)})
+                   {"the higher of the two roofs is taken": high,
+                    "the bandwidth is divided by I": BW / I,
+                    "the other intensity is taken": min(P, other * BW)},
+                   {PAPER: min(P, I * P / printed)}, label=f"Entitled rate {name}")
     yield _side(after, P / BW)
 
 
