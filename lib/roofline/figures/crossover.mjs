@@ -303,11 +303,11 @@ function render({ model, el }) {
   }
   function reveal() {
     Object.assign(state, { revealed: true, D: halved });
-    panel.replaceChildren(figures, reads, sources);
+    panel.replaceChildren(reads, sources);
     controls.replaceChildren(
       make("div", { class: "rl-sizes" }, ...rows.flatMap(({ node }) => node)),
       make("div", { class: "rl-row" }, make("label", { class: "rl-check", for: locked.id }, locked,
-        "keep F = D"), zoom), picks);
+        "keep F = D"), zoom), picks, figures);
     choices();
     update();
     say(verdict());
