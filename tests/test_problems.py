@@ -14,13 +14,23 @@ from itertools import pairwise
 import pytest
 
 from roofline import problems
-from roofline.check import Choice, Part, ProblemError, Question, Text, WrongAnswer, accepted
+from roofline.check import (
+    OPS,
+    Choice,
+    Part,
+    ProblemError,
+    Question,
+    Text,
+    WrongAnswer,
+    accepted,
+    any_number,
+)
 from roofline.problems import BANK, ask
 from roofline.units import BASES, UNITS, parse
 
 SEEDS = 200
-NONSENSE = ["nonsense", "", "nan", "inf", "-inf", "1e999", "3 parsecs", "5 5", "1/2", "...", "one",
-            math.nan, math.inf, -math.inf, None, [1.0], {}, True, object(), 10**400]
+NONSENSE = ["nonsense", "", "nan", "inf", "-inf", "1e999", "3 parsecs", "5 5", "1/0", "1/2/3",
+            "...", "one", math.nan, math.inf, -math.inf, None, [1.0], {}, True, object(), 10**400]
 
 every_problem = pytest.mark.parametrize("id", BANK)
 
@@ -68,13 +78,16 @@ def form_verdict(data: dict, answer: object) -> tuple[str, str]:
             if re.search(slip["re"], answer, re.IGNORECASE):
                 return "slip", slip["say"]
         return "off", ""
-    number = parse(answer, data["unit"])
+    number, value = parse(answer, data["unit"]), data["value"]
     if any(low <= number <= high for low, high in data["right"]):
         return "right", ""
     for kind, group in (("rival", data["rivals"]), ("slip", data["slips"])):
         for one in group:
             if any(low <= number <= high for low, high in one["in"]):
                 return kind, one["say"]
+    for say, factors, near in any_number(data["unit"]):
+        if any(abs(number - factor * value) <= near * abs(factor * value) for factor in factors):
+            return "slip", say
     return "off", ""
 
 
@@ -115,8 +128,8 @@ def test_names_and_inputs(id):
         assert "{" + name + "}" in problem.ask, f"the reader is not told {name}"
     assert set(problem.units) | set(problem.one_of) <= set(problem.fixed)
     assert re.search(r"\S", q.text) and "TFLOPS" not in q.text
-    for name in names:
-        assert name in repr(q)
+    for part in q.parts:
+        assert part.name in repr(q) and part.label in repr(q)
 
 
 @every_problem
@@ -158,7 +171,8 @@ def test_right_in_every_legal_form(id):
 @every_problem
 def test_slips_are_named_distinct_and_wrong(id):
     for q, form, part in of_kind(id, Part):
-        assert len(part.slips) >= 3, (q.seed, part.name)
+        causes = sum(1 + label.count(", or ") for label in part.slips)
+        assert causes >= 3, (q.seed, part.name)
         slips = sorted(accepted(value) for value in part.slips.values())
         others = map(accepted, (part.value, *part.also, *part.rivals.values()))
         assert all(a[1] < b[0] for a, b in pairwise(slips)), part.name
@@ -167,7 +181,65 @@ def test_slips_are_named_distinct_and_wrong(id):
             side = "too small" if value < part.value else "too large"
             for answer in (value, *roundings(value)):
                 kind, message = same_verdict(q, form, part, answer)
-                assert (kind, message) == ("slip", f"not yet, {side}. Looks like: {label}.")
+                assert (kind, message) == ("slip",
+                                           f"not yet, {side}. Looks like a slip: {label}.")
+        extra = {label: value for label, value in part.extra.items()
+                 if label in {label for label, _, _ in part._ranges()}}
+        for label, value in extra.items():
+            kind, message = same_verdict(q, form, part, value)
+            assert kind == "slip" and label in message, (q.seed, part.name, label)
+
+
+@every_problem
+def test_words_of_slips_fit_their_frame(id):
+    """After "Looks like a slip: " comes what is missing or mixed up, not the right rule."""
+    for q in variants(id)[:20]:
+        for part in q.parts:
+            for label in (*part.slips, *part.extra) if isinstance(part, Part) else ():
+                assert len(label) < 200 and not label.endswith("."), label
+                assert label[:1].islower() or label[1:2] in " 's_,/" or label[:2].isupper(), label
+                assert not re.search(r"\b(are|is) (two|written|read)( too)?$", label), label
+
+
+@every_problem
+def test_an_error_carried_on_is_told_apart(id):
+    """Other parts wrong, this one consistent with them: it is not called a slip of its own."""
+    q, answers = ask(id), {}
+    for part in q.parts:
+        if not isinstance(part, Part) or not part.follows:
+            continue
+        names = [name for name in leaves(part.follows) if isinstance(name, str)]
+        values = {one.name: one.value for one in q.parts if isinstance(one, Part)}
+        assert {*names} <= values.keys() - {part.name}
+        assert evaluate(part.follows, values) == pytest.approx(part.value, rel=0.011)
+        wrong = {**values, **{name: 1.7 * values[name] for name in names[:1]}}
+        answers = {name: wrong[name] for name in names}
+        answers[part.name] = evaluate(part.follows, wrong)
+        if part.judge(answers[part.name]).kind in ("right", "rival"):
+            continue
+        with pytest.raises(WrongAnswer) as error:
+            q.check(**answers)
+        found = {o.name: o for o in error.value.report.outcomes}
+        assert (found[part.name].kind, found[part.name].message) == (
+            "follows", f"consistent with your {names[0]}; mend that first.")
+        answers[names[0]] = values[names[0]]  # now the slip is this part's own
+        with pytest.raises(WrongAnswer) as error:
+            q.check(**answers)
+        assert next(o.kind for o in error.value.report.outcomes if o.name == part.name) in (
+            "slip", "off")
+
+
+def leaves(node):
+    return [leaf for one in node[1:] for leaf in leaves(one)] if isinstance(node, tuple) else [node]
+
+
+def evaluate(node, values):
+    if not isinstance(node, tuple):
+        return values[node] if isinstance(node, str) else node
+    first, *rest = (evaluate(one, values) for one in node[1:])
+    for one in rest:
+        first = OPS[node[0]](first, one)
+    return first
 
 
 @every_problem
@@ -185,7 +257,8 @@ def test_rivals_are_named_as_such(id):
 def test_nonsense_is_one_clear_line(id):
     q = ask(id)
     for part in q.parts:
-        bad = NONSENSE if isinstance(part, Part) else [*NONSENSE[11:], 3]
+        bad = NONSENSE if isinstance(part, Part) else [
+            3, *(answer for answer in NONSENSE if not isinstance(answer, str))]
         if isinstance(part, Choice):
             bad = [*bad, "no such option"]
         if isinstance(part, Part):
@@ -280,6 +353,7 @@ def arithmetic(text: str) -> float:
         return repr(float(digits) * UNITS[unit][0])
 
     code = _QUANTITY.sub(number, text).replace("×", "*").replace("²", "**2").replace("³", "**3")
+    code = code.replace("^", "**")
     assert re.fullmatch(r"[-+*/(). ,\de]|(?:[-+*/(). ,\de]|max|min|sqrt)+", code), (text, code)
     return eval(code, {"__builtins__": {}}, {"max": max, "min": min, "sqrt": math.sqrt})
 
@@ -287,12 +361,16 @@ def arithmetic(text: str) -> float:
 @every_problem
 def test_worked_answers_hold(id):
     for q in variants(id):
-        text = repr(q.worked())
-        assert text == q.form_data()["worked"] and text == repr(q.worked())
+        text, page = repr(q.worked()), q.form_data()["worked"]
+        assert text == repr(q.worked())
         joined = text.replace("\n    = ", " = ").splitlines()
         answers = {}
         for part in q.parts:
             line = next(line for line in joined if re.match(rf"{part.name}( = |: )", line))
+            assert page.count(part.shown) >= 1
+            if isinstance(part, Choice):  # a page never says a key
+                assert f"{part.shown}: {part.options[part.right]}" in page
+                assert part.options[part.right] in text
             if isinstance(part, Part):
                 *_, put_in, shown = line.split(" = ")
                 answers[part.name] = shown

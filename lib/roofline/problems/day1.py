@@ -33,6 +33,7 @@ ROOFS = {"P": DESKTOP.peak("fp32"), "BW": DESKTOP.bw()}
 ROOF_UNITS = {"P": "FLOP/s", "BW": "B/s"}
 FP32 = BYTES["fp32"]
 DTYPES = dict(dtype=("fp32", "fp64", "bf16", "fp16"))
+DRAWN = ("fp32", "fp32", "fp64", "bf16")
 
 
 def _cpu(r: random.Random, dtype: str = "fp32", small: bool | None = None) -> dict[str, float]:
@@ -40,8 +41,8 @@ def _cpu(r: random.Random, dtype: str = "fp32", small: bool | None = None) -> di
 
     A small one is one scalar core: its ridge is so low that even a dot product may be right of it.
     """
-    if (dtype in ("fp32", "fp64") and r.random() < 0.4) if small is None else small:
-        cores_lanes, clock = 1.0, r.choice((0.8e9, 1.0e9, 1.2e9, 1.5e9, 1.8e9))
+    if (dtype in ("fp32", "fp64") and r.random() < 0.6) if small is None else small:
+        cores_lanes, clock = 1.0, r.choice((0.6e9, 0.8e9, 1.0e9, 1.2e9, 1.5e9))
         channels, transfers = r.choice((1, 2)), r.choice((2133e6, 2667e6, 3200e6))
     else:
         width = r.choice((16, 32, 64))  # bytes of a register; two FMA units a core
@@ -286,7 +287,7 @@ def bytes_count(passes: int, cache: int, small: int, large: int) -> Iterator[Any
         "ridge.",
     fixed=dict(ROOFS, n=100_000_000, dtype="fp32"), units=ROOF_UNITS, one_of=DTYPES,
     draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6,
-                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
+                        dtype=(dtype := r.choice(DRAWN)), **_cpu(r, dtype)))
 def dot(P: float, BW: float, n: int, dtype: str) -> Iterator[AnyPart]:
     count, p = Dot(n, dtype).algorithmic, BYTES[dtype]
     W, Q = count.flops, count.hbm_bytes
@@ -324,7 +325,7 @@ def _add_parts(n: int, dtype: str) -> tuple[Part, Part, dict[str, float], dict[s
         "W, Q, I and the side of the ridge.",
     fixed=dict(ROOFS, n=100_000_000, dtype="fp32"), units=ROOF_UNITS, one_of=DTYPES,
     draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6,
-                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
+                        dtype=(dtype := r.choice(DRAWN)), **_cpu(r, dtype)))
 def add(P: float, BW: float, n: int, dtype: str) -> Iterator[AnyPart]:
     W, Q, slips, rivals = _add_parts(n, dtype)
     yield from (W, Q, _intensity(W.value, Q.value, slips, rivals, ("/", "W", "Q")))
@@ -447,8 +448,9 @@ def matmul_untiled(P: float, BW: float, M: int, K: int, N: int) -> Iterator[AnyP
         "stays in cache until it is finished. P = {P}, BW = {BW}. Find W, Q, I and the side of "
         "the ridge.",
     fixed=dict(ROOFS, **SQUARE, b=64), units=ROOF_UNITS,
-    draw=lambda r: dict(_cpu(r), M=r.choice((2048, 4096, 8192)), K=r.choice((2048, 4096)),
-                        N=r.choice((2048, 6144)), b=r.choice((16, 32, 128, 256))))
+    draw=lambda r: dict(_cpu(r, small=False), M=r.choice((2048, 4096, 8192)),
+                        K=r.choice((2048, 4096)),
+                        N=r.choice((2048, 6144)), b=r.choice((8, 16, 32, 128))))
 def fade_matmul_blocked(P: float, BW: float, M: int, K: int, N: int, b: int) -> Iterator[AnyPart]:
     op = Matmul(M, K, N, "fp32")
     r_A, r_B = -(-N // b), -(-M // b)
@@ -519,7 +521,7 @@ def block_size(P: float, BW: float, n: int) -> Iterator[AnyPart]:
     draw=lambda r: dict(M=r.choice((256, 512, 2048)), K=r.choice((384, 768, 4096)),
                         N=r.choice((320, 1536, 3072)), r_A=r.choice((2, 4, 6)),
                         r_B=r.choice((4, 8, 16)),
-                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
+                        dtype=(dtype := r.choice(DRAWN)), **_cpu(r, dtype)))
 def place_matmul(P: float, BW: float, M: int, K: int, N: int, dtype: str, r_A: int, r_B: int,
                  ) -> Iterator[AnyPart]:
     op, p = Matmul(M, K, N, dtype), BYTES[dtype]
@@ -541,7 +543,7 @@ def place_matmul(P: float, BW: float, M: int, K: int, N: int, dtype: str, r_A: i
         "ridge, the side and T_best.",
     fixed=dict(ROOFS, n=50_000_000, dtype="fp32"), units=ROOF_UNITS, one_of=DTYPES,
     draw=lambda r: dict(n=r.randrange(20, 990, 10) * 10**6,
-                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
+                        dtype=(dtype := r.choice(DRAWN)), **_cpu(r, dtype)))
 def place_add(P: float, BW: float, n: int, dtype: str) -> Iterator[AnyPart]:
     W, Q, slips, rivals = _add_parts(n, dtype)
     yield from (W, Q)
@@ -558,7 +560,7 @@ def place_add(P: float, BW: float, n: int, dtype: str) -> Iterator[AnyPart]:
         "BW = {BW}. Find W, Q, I, the ridge, the side and T_best.",
     fixed=dict(ROOFS, rows=16_384, D=768, dtype="fp32"), units=ROOF_UNITS, one_of=DTYPES,
     draw=lambda r: dict(rows=r.randrange(10, 300) * 1000, D=r.choice((512, 1024, 2048, 4096)),
-                        dtype=(dtype := r.choice(("fp32", "fp64", "bf16"))), **_cpu(r, dtype)))
+                        dtype=(dtype := r.choice(DRAWN)), **_cpu(r, dtype)))
 def place_layernorm(P: float, BW: float, rows: int, D: int, dtype: str) -> Iterator[AnyPart]:
     each, W = LayerNorm.FLOPS_PER_ELEMENT, LayerNorm(rows, D, dtype).flops
     Q, slips, rivals = _norm_parts(rows, D, dtype)
