@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from roofline import units
     (999.9e9, "B/s", "1 TB/s"),      # rounds up into the next prefix
     (9.999, "FLOP/B", "10 FLOP/B"),  # three digits, not four
     (2.4e9, "Hz", "2.4 GHz"),
+    (5.6e9, "transfer/s", "5.6 GT/s"),
     (0, "B", "0 B"),
     (1365.3, "", "1365"),            # whole digits are never dropped
     (-2e9, "FLOP", "-2 GFLOP"),
@@ -42,6 +44,19 @@ def test_show(value, unit, text):
     ("0.5 %", "", 0.005),
     ("2x", "", 2),
     ("1e-3", "s", 1e-3),
+    ("1/12", "FLOP/B", 1 / 12),
+    ("7/8 FLOP/B", "FLOP/B", 0.875),
+    ("1,024 / 2 GB", "B", 512e9),
+    ("5600 MT/s", "transfer/s", 5.6e9),
+    ("375 GBps", "B/s", 375e9),
+    ("375 GB/sec", "B/s", 375e9),
+    ("375 GB per second", "B/s", 375e9),
+    ("8 gb/s", "B/s", 8e9),
+    ("2 GFLOP / s", "FLOP/s", 2e9),
+    ("2 gflop/s", "FLOP/s", 2e9),
+    ("210 FLOP per byte", "FLOP/B", 210),
+    ("2 tflops", "FLOP/s", 2e12),   # what case does not say, the expected kind does
+    ("2 tflops", "FLOP", 2e12),
     (4e-3, "s", 4e-3),
 ])
 def test_parse(text, unit, value):
@@ -57,7 +72,16 @@ def test_parse(text, unit, value):
     ("1e400", "s", "not a finite number"),
     (float("nan"), "s", "not a finite number"),
     ("5 parsec", "B", "unknown unit 'parsec'"),
-    ("0,5 ms", "s", "comma"),
+    ("0,5 ms", "s", "comma may only group thousands; use a decimal point"),
+    ("1.2 Gb", "B", "'Gb' is bits; bytes are written with a capital B"),
+    ("1.2 Gb/s", "B/s", "'Gb/s' is bits"),
+    ("10 Gbps", "B/s", "'Gbps' is bits"),
+    ("10 gbps", "B/s", "'gbps' is bits"),
+    ("8 bits", "B", "'bits' is bits"),
+    ("2 TFLOPs", "FLOP/s", "'TFLOPs' is work; expected a compute rate, in FLOP/s"),
+    ("5600 MHz", "transfer/s", "'MHz' is a clock frequency; expected a transfer rate"),
+    ("1/0", "B", "not a finite number"),
+    ("1/2/3", "", "unknown unit '/3'"),
     ([1], "s", "expected a number or text, got list"),
     (True, "s", "expected a number or text, got bool"),
 ])
@@ -65,6 +89,14 @@ def test_parse_says_what_is_wrong(text, unit, says):
     with pytest.raises(units.UnitError) as error:
         units.parse(text, unit)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("unit", units.BASES)
+@pytest.mark.parametrize("text", ["x", "5 parsec", "0,5", "5 Gb"])
+def test_no_error_names_a_number_that_could_be_an_answer(text, unit):
+    with pytest.raises(units.UnitError) as error:
+        units.parse(text, unit)
+    assert not re.search(r"[0-9]", str(error.value).replace(repr(text), ""))
 
 
 @given(st.floats(1e-9, 1e15), st.sampled_from(["FLOP", "B", "B/s", "FLOP/s", "FLOP/B", "Hz"]))
