@@ -74,6 +74,9 @@ def told(body: Body) -> Callable[..., Iterator[AnyPart]]:
                     continue
                 theirs[f"BW = {spec.text} ({spec.source})"] = {
                     part.name: part for part in body(**{**inputs, **other})}
+        if (link := inputs.get("BW_link")) == DEVICE.bw("link"):
+            theirs["half of BW_link, where a sheet counts both directions"] = {
+                part.name: part for part in body(**{**inputs, "BW_link": link / 2})}
         for part in body(**inputs):
             rivals = {label: found[part.name] for label, found in theirs.items()}
             if isinstance(part, Part):
@@ -127,7 +130,7 @@ def _traffic(op: Linear, name: str = "Q") -> Part:
     return Part(name, Q, "B", f"p (B D + D F + B F) = {p} B × ({op.B:,} × {op.D:,} + {op.D:,} × "
                 f"{op.F:,} + {op.B:,} × {op.F:,})",
                 {"the weights left out": Q - _weights(op),
-                 "y left out, though it is written": Q - _output(op),
+                 "y left out, though its write crosses": Q - _output(op),
                  "x left out, though it is read": Q - x, "elements counted, not bytes": Q / p,
                  "4 bytes a number, as in fp32": 2 * Q,
                  "the weights fetched once for every token": Q + (op.B - 1) * _weights(op)})
@@ -141,7 +144,7 @@ def _intensity(op: Linear, name: str = "I") -> Part:
                  "x and y left out: I is near B only while B is small": W / _weights(op),
                  "divided by elements, not by bytes": p * W / Q,
                  "the weights left out": W / (Q - _weights(op)),
-                 "y left out, though it is written": W / (Q - _output(op))})
+                 "y left out, though its write crosses": W / (Q - _output(op))})
 
 
 def _ridge(P: float, BW: float, I: float | None = None) -> Part:
@@ -212,6 +215,7 @@ def _crossing(op: Linear, ridge: float, why: str, name: str = "B") -> AnyPart:
         "the numerator left out: that is D - 2 ridge": op.D - 2 * ridge}
     if ridge < op.D:
         slips["one of x and y left out: a token has a row of both"] = ridge * op.D / (op.D - ridge)
+    why += f"\nThat is {exact:.2f}, so from {math.ceil(exact):,} whole tokens on."
     return Part(name, exact, "", why,
                 {label: value for label, value in slips.items() if math.isfinite(value)},
                 also=(*filter(math.isfinite, also), math.ceil(exact)))
@@ -220,8 +224,7 @@ def _crossing(op: Linear, ridge: float, why: str, name: str = "B") -> AnyPart:
 def _algebra(op: Linear, ridge: float) -> str:
     D, F, r = op.D, op.F, f"{ridge:.7g}"
     return (f"ridge D F / (D F - ridge (D + F)) = {r} × {D:,} × {F:,} / ({D:,} × {F:,} - {r} × "
-            f"({D:,} + {F:,}))\nW = ridge × Q, divided by 2: B D F = ridge (B D + D F + B F). "
-            "Round up to a whole number.")
+            f"({D:,} + {F:,}))\nW = ridge × Q, divided by 2: B D F = ridge (B D + D F + B F).")
 
 
 # --- openers ------------------------------------------------------------------------------------
@@ -313,7 +316,7 @@ def bytes_(B: int, D: int, F: int) -> Iterator[AnyPart]:
     "day2.decode",
     ask=TRN2 + "Decode takes one token at a time: " + LAYER + "Find W, Q and I, the time of the "
         "FLOPs (T_flop) and of the bytes (T_byte), the side of the ridge, T_best, and the share "
-        "of T_best in which the Tensor Engine is busy.",
+        "of T_best that the Tensor Engine needs for W at its peak rate (busy).",
     fixed=dict(ROOFS, B=1, **SQUARE), units=ROOF_UNITS,
     draw=lambda r: dict(D=r.choice((2048, 3072, 5120, 8192)), F=r.choice((2048, 6144, 8192))))
 @told
@@ -399,8 +402,7 @@ def _solved(D: int, ridge: float) -> Iterator[AnyPart]:
                 "one of x and y left out: both have B rows": D - ridge,
                 "x and y counted twice": D - 4 * ridge,
                 "D left out": 2 * ridge})
-    yield _crossing(op, ridge, f"numerator / denominator = {top:.7g} / {bottom:.7g}\n"
-                    "Round up to a whole number of tokens.")
+    yield _crossing(op, ridge, f"numerator / denominator = {top:.7g} / {bottom:.7g}")
 
 
 @problem(
@@ -869,7 +871,7 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
 @problem(
     "day2.do.two_chips",
     ask="Two Trn2 devices, each with P = {P} in bf16, BW = {BW} of HBM and BW_link = {BW_link} to "
-        "the other in each direction (all links together), share y = x W, x {B} × {D}, W {D} × "
+        "the other (all links together, taken as one way), share y = x W, x {B} × {D}, W {D} × "
         "{F}, bf16. D is split: each device takes half of the columns of x and half of the rows "
         "of W, and so has a partial sum of every number of y. They exchange these (bf16), so that "
         "each ends with all of y. For one device, find W, Q (its halves read, a y written), the "
@@ -895,7 +897,7 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                f"{D // 2:,} × {F:,} + {B:,} × {F:,})",
                {"all of x and W; each device has half": Linear(B, D, F).algorithmic.hbm_bytes,
                 "elements counted, not bytes": Q / p,
-                "y left out, though it is written": Q - p * B * F,
+                "y left out, though its write crosses": Q - p * B * F,
                 "half of y; its partial sums are B × F numbers": Q - p * B * F // 2,
                 "the weights left out": Q - _weights(op)})
     yield Part("Q_link", sent, "B", f"p B F = {p} B × {B:,} × {F:,}\nHalf of its partial sums go "
@@ -915,8 +917,8 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                          "one core's BW, not the device's": CORES * Q / BW,
                          "elements counted, not bytes": Q / BW / p},
                  "link": {"the link's bytes over HBM's bandwidth": sent / BW,
-                          "both directions added up": 2 * sent / BW_link,
-                          "elements counted, not bytes": sent / BW_link / p}}[roof]
+                          "half of the bytes: the way back is sent, too": sent / 2 / BW_link,
+                          "HBM's bytes over the link": Q / BW_link}}[roof]
         yield Part(name, times[roof], "s", why, wrong)
     yield from _three(times)
     by_flop, by_byte = p * P / BW_link, 2 * (BW / BW_link - 1) * B * F / (B + F)
@@ -1132,8 +1134,7 @@ def redo(P: float, BW: float, D: int, B: int) -> Iterator[AnyPart]:
         yield _best(op.flops, op.algorithmic.hbm_bytes, P, BW, f"T_{end}")
     r = f"{P / BW:.7g}"
     yield _crossing(Linear(1, D, D), P / BW,
-                    f"ridge D / (D - 2 ridge) = {r} × {D:,} / ({D:,} - 2 × {r})\n"
-                    "Round up to a whole number of tokens.", "B_ridge")
+                    f"ridge D / (D - 2 ridge) = {r} × {D:,} / ({D:,} - 2 × {r})", "B_ridge")
 
 
 OWN = MODELS["qwen2.5-7b"]
@@ -1155,7 +1156,7 @@ def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
                f"({D:,} + {F:,}))\nIn W / Q only the terms with B are left.",
                {"a multiply-add counted as one FLOP": most / 2,
                 "divided by elements, not by bytes": most * p,
-                "y left out, though it is written": 2 * F / p,
+                "y left out, though its write crosses": 2 * F / p,
                 "x left out, though it is read": 2 * D / p,
                 "the ratio upside down: bytes over FLOPs": 1 / most})
     some = op.crossover(ridge) < math.inf
