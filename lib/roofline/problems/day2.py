@@ -131,7 +131,7 @@ def _traffic(op: Linear, name: str = "Q") -> Part:
                 f"{op.F:,} + {op.B:,} × {op.F:,})",
                 {"the weights left out": Q - _weights(op),
                  "y left out, though its write crosses": Q - _output(op),
-                 "x left out, though it is read": Q - x, "elements counted, not bytes": Q / p,
+                 "x left out, though its read crosses": Q - x, "elements counted, not bytes": Q / p,
                  "4 bytes a number, as in fp32": 2 * Q,
                  "the weights fetched once for every token": Q + (op.B - 1) * _weights(op)})
 
@@ -1157,7 +1157,7 @@ def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
                {"a multiply-add counted as one FLOP": most / 2,
                 "divided by elements, not by bytes": most * p,
                 "y left out, though its write crosses": 2 * F / p,
-                "x left out, though it is read": 2 * D / p,
+                "x left out, though its read crosses": 2 * D / p,
                 "the ratio upside down: bytes over FLOPs": 1 / most})
     some = op.crossover(ridge) < math.inf
     yield Choice("reaches", "yes" if some else "no",
