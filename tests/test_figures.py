@@ -9,7 +9,7 @@ import pytest
 from pages import ROOT
 
 from roofline import figures, machine, ops, problems, units
-from roofline.check import Choice, Part, WrongAnswer
+from roofline.check import Choice, Part, WrongAnswer, _value, any_number
 from roofline.count import Count
 from roofline.figures import forms
 from roofline.figures.live import script, to_json
@@ -130,8 +130,13 @@ def test_without_script_the_text_and_the_data_are_there(page_of):
     assert "What limits the op" in page.inner_text(".rl-live")
     assert "89.5 us" in page.text_content(".rl-tables table >> nth=0")
     assert page.inner_text(".rl-ask") == question.text
-    assert page.text_content(".worked pre") == str(question.worked())
+    assert page.text_content(".worked pre") == question.form_data()["worked"]
     assert page.locator("input, button").count() == 0
+    for part in question.parts:  # each with what may be chosen, and no keys
+        said = page.inner_text(f".rl-static > li:has-text({(part.label or part.name)!r}) >> nth=0")
+        if isinstance(part, Choice):
+            assert all(text in said for text in part.options.values())
+    assert "memory" not in page.inner_text(".rl-static")
     assert page.inner_text(".rl-live p >> nth=0").startswith(
         "Where scripts run, a roofline to guess at, reveal and drag stands here;")
     assert page.locator(".rl-tables table").first.is_visible()  # not folded
@@ -151,7 +156,8 @@ def unfold(node, n):
         return re.sub("\0", lambda _: numbers.pop(0), node["t"][template])
     if "$" in node:
         return node["$"][node["i"][n]] if "i" in node else node["$"][n]
-    return {key: unfold(value, n) for key, value in node.items()}
+    found = {key: unfold(value, n) for key, value in node.items()}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 @pytest.mark.parametrize("values", [
@@ -195,7 +201,9 @@ NUMBERS = [
     "4 Ms", "0,5", "1_000", "5 FLOP/B", "5 flop/byte", "5 FLOPs/byte", "5 bananas", "6 GB",
     "6 gb", "6GiB", "6 kb", "50 %", "50%", "2x", "2 µs", "2 μs", "2 us", "2 seconds", ".5",
     "5.", "+5", "1.2.3", "5 'quoted'", 'it\'s "5"', "5 \\ 6", "1 e3", "1e3e3", "0.5 TFLOPS",
-    "5 GFLOP / s", "1/3", "= 5", "5 B/s", "3 GB/s", "2.4 GHz", "7 cycles", "1 TFLOP", "12 e",
+    "5 GFLOP / s", "1/3", "1/12", "7/8 FLOP/B", "1,0/2", "4/0", "1/2/3", "1.2 Gb", "1 Gbps", "8 b",
+    "3 GBps", "3 GB/sec", "5 FLOP per byte", "2 tflops", "2 TFLOPs/s", "3 gB PER s", "5600 MT/s",
+    "= 5", "5 B/s", "3 GB/s", "2.4 GHz", "7 cycles", "1 TFLOP", "12 e",
 ]
 WORDS = ["FLOP/s", "flops per second", "FLOP/B", "bytes per second", "no idea", "none", "TFLOPS",
          "the bytes", "HBM", "reuse", "4", "two"]
@@ -222,7 +230,9 @@ def probes(part) -> list[str]:
         return ["", *part.options]
     if not isinstance(part, Part):
         return ["", part.right, *WORDS]
-    exact = [part.value, *part.also, *part.slips.values(), *part.rivals.values()]
+    exact = [part.value, *part.also, *part.slips.values(), *part.rivals.values(),
+             *part.extra.values(), *(part.value * factor for _, factors, _ in any_number(part.unit)
+                                     for factor in factors)]
     near = [value * factor for value in exact for factor in
             (0.9, 0.985, 0.9901, 0.995, 1, 1.005, 1.0099, 1.015, 1.1)]
     shown = [units.show(value, part.unit, digits) for value in exact for digits in (1, 2, 3, 6)]
@@ -231,15 +241,35 @@ def probes(part) -> list[str]:
 
 
 def verdict(question, answers) -> dict[str, list[str]]:
-    """What check.py says to these answers, in the form's shape."""
+    """What check.py says to these answers, in the form's shape: with labels for names."""
     try:
         report = question.check(**{name: answer if answer.strip() else ...
                                    for name, answer in answers.items()})
     except WrongAnswer as wrong:
         report = wrong.report
-    left = [o.name for o in report.outcomes if o.kind == "not attempted"]
-    said = {o.name: [o.kind, o.message and f"{o.name}: {o.message}"] for o in report.outcomes}
+    shown = {part.name: part.shown for part in question.parts}
+    left = [shown[o.name] for o in report.outcomes if o.kind == "not attempted"]
+    fixed = {part.name for part in question.parts if isinstance(part, Part)
+             and part.unit not in units.SCALED}
+    assert not any("bare number" in o.message for o in report.outcomes if o.name in fixed)
+    said = {o.name: [o.kind, o.message and f"{shown[o.name]}: {o.message}"]
+            for o in report.outcomes}
     return said | {"": "not attempted: " + ", ".join(left) if left else ""}
+
+
+def carried_on(question) -> list[dict[str, str]]:
+    """Rounds of answers with an early part wrong and the others right for it."""
+    values = {part.name: part.value for part in question.parts if isinstance(part, Part)}
+    rounds = []
+    empty = dict.fromkeys((part.name for part in question.parts), "")
+    for wrong in values:
+        for factor in (2, 0.1, -1):
+            mine = {**values, wrong: factor * values[wrong]}
+            for part in question.parts:
+                if isinstance(part, Part) and part.follows and part.name != wrong:
+                    mine[part.name] = _value(part.follows, mine)
+            rounds.append(empty | {name: repr(value) for name, value in mine.items()})
+    return rounds
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -257,11 +287,11 @@ def test_the_page_and_python_judge_alike(id, bank):
             form.query_selector("text=Another one").click()
         question = problems.ask(id, seeds[variant])
         assert form.query_selector(".rl-ask").inner_text() == question.text
-        assert form.query_selector(".worked pre").text_content() == str(question.worked())
+        assert form.query_selector(".worked pre").text_content() == question.form_data()["worked"]
         columns = {part.name: probes(part) for part in question.parts}
         length = max(map(len, columns.values()))
         rounds = [{name: column[i % len(column)] for name, column in columns.items()}
-                  for i in range(length)]
+                  for i in range(length)] + carried_on(question)
         got = bank.evaluate(FILL, [form, rounds])
         for answers, on_page in zip(rounds, got, strict=True):
             assert on_page == verdict(question, answers), answers
@@ -272,10 +302,12 @@ def test_the_picker_gives_the_unit_unless_one_is_typed(page_of):
     question = problems.ask("day1.bound")  # T_best is 4 ms
     output = page.locator("output[data-part=T_best]")
     field, picker = page.locator("input[name=T_best]"), page.get_by_label("unit of T_best")
-    for text, unit, same in [("4", "ms", "4 ms"), ("4000", "us", "4000 us"), ("4", "s", "4"),
-                             ("4 ms", "ns", "4 ms"), ("4 GB", "ms", "4 GB"), ("x", "ms", "x")]:
+    for text, unit, same in [("9", "", "9"), ("4", "ms", "4 ms"), ("4000", "us", "4000 us"),
+                             ("9", "s", "9 s"), ("4 ms", "ns", "4 ms"), ("4 GB", "ms", "4 GB"),
+                             ("x", "ms", "x")]:
         field.fill(text)
-        picker.select_option(unit)
+        if unit:  # a unit that was picked is not said again
+            picker.select_option(unit)
         page.click("text=Check")
         assert output.inner_text() == verdict(question, {"T_best": same})["T_best"][1]
     picker.select_option("s")
@@ -307,7 +339,8 @@ def test_enter_checks_and_focus_goes_to_what_is_to_mend(page_of):
     assert page.evaluate(focused) == "binds"  # on to the first one left
     page.click("text=Check")
     assert page.evaluate(focused) == "Check"  # a tap opens no keyboard
-    assert page.inner_text(".rl-left") == "not attempted: binds, T_best, T_worst, rate"
+    assert page.inner_text(".rl-left") == (
+        "not attempted: Which roof binds, T_best, T_worst, Entitled rate")
 
 
 def test_another_one_brings_new_numbers_and_an_empty_form(page_of):
@@ -335,11 +368,36 @@ def test_a_question_without_numbers_has_no_other_one(page_of):
     assert page.get_by_text("Another one").count() == 0
 
 
+def test_options_change_places_and_keys_stay_hidden(page_of):
+    page = page_of(figures.form("day1.bytes_count")).page
+    options = problems.ask("day1.bytes_count").parts[-1].options
+    seen = []
+    for _ in range(8):
+        shown = page.locator("fieldset label").all_inner_texts()
+        assert sorted(shown) == sorted(options.values())
+        seen.append(tuple(shown))
+        page.click("text=Another one")
+    assert seen[0] == tuple(options.values()) and len(set(seen)) >= 4
+    assert len({order.index(options["reload"]) for order in seen}) >= 3
+
+
+def test_on_paper_no_option_looks_chosen(page_of):
+    page = page_of(figures.form("day1.bytes_count")).page
+    page.emulate_media(media="print")
+    assert page.evaluate("""[...document.querySelectorAll("input[type=radio]")].map(
+      (e) => getComputedStyle(e).appearance + getComputedStyle(e).backgroundColor)""") == [
+        "nonergba(0, 0, 0, 0)"] * 4
+    assert not page.locator(".worked").is_visible() and not page.get_by_text("Check").is_visible()
+    assert page.evaluate("getComputedStyle(document.querySelector('.rl-part')).breakInside"
+                         ) == "avoid"
+
+
 def test_one_script_serves_the_forms_after_the_first(page_of):
     page = page_of(figures.form("day1.bound") + figures.form("day1.log_axes", scripted=False)).page
     page.check("[data-form-id='day1.log_axes'] input[value=span]")
     page.locator("[data-form-id='day1.log_axes']").get_by_text("Check").click()
-    assert page.inner_text("[data-form-id='day1.log_axes'] output[data-part]") == "why: right."
+    assert page.inner_text("[data-form-id='day1.log_axes'] output[data-part]") == (
+        "What are they for: right.")
 
 
 def test_keys_stay_inside(page_of):

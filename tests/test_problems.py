@@ -81,10 +81,10 @@ def form_verdict(data: dict, answer: object) -> tuple[str, str]:
     number, value = parse(answer, data["unit"]), data["value"]
     if any(low <= number <= high for low, high in data["right"]):
         return "right", ""
-    for kind, group in (("rival", data["rivals"]), ("slip", data["slips"])):
-        for one in group:
-            if any(low <= number <= high for low, high in one["in"]):
-                return kind, one["say"]
+    for kind, group in (("rival", data["rivals"]), ("slip", data["slips"].items())):
+        for say, (low, high) in group:
+            if low <= number <= high:
+                return kind, say
     for say, factors, near in any_number(data["unit"]):
         if any(abs(number - factor * value) <= near * abs(factor * value) for factor in factors):
             return "slip", say

@@ -57,7 +57,7 @@ def accepted(value: float) -> Interval:
     """
     down, up = (float(f"{value * tie:.1e}") for tie in (1 - 1e-9, 1 + 1e-9))
     ends = (0.99 * value, 1.01 * value, down, up)
-    slack = 1e-9 * abs(value)  # for the last bit of a binary fraction
+    slack = 2e-7 * abs(value)  # for the last bit of a binary fraction, and ends of 8 digits
     return min(ends) - slack, max(ends) + slack
 
 
@@ -84,11 +84,11 @@ def any_number(unit: str) -> list[tuple[str, tuple[float, ...], float]]:
     if unit in ("B", "B/s"):
         factors = [1.024**power for power in (1, 2, 3, 4)]
         found.append(("decimal and binary prefixes are mixed up, such as MB and MiB",
-                      (*factors, *(1 / factor for factor in factors)), 0.005))
+                      (*factors, *(1 / factor for factor in factors)), 0.0055))
     if unit in SCALED or unit == "FLOP/B":
-        found.append(("the prefix is one step off, such as M for G", (1e3, 1e-3), 0.01))
+        found.append(("the prefix is one step off, such as M for G", (1e3, 1e-3), 0.0105))
     if unit == "":
-        found.append(("a percentage has lost its %", (100.0,), 0.01))
+        found.append(("a percentage has lost its %", (100.0,), 0.0105))
     return found
 
 
@@ -196,7 +196,7 @@ class Part(_Shown):
             found.append((label, ends, free(*ends)))
             taken += [ends] * found[-1][2]
         for label, value in self.extra.items():
-            near = (0.995 * value, 1.005 * value)
+            near = (0.9945 * value, 1.0055 * value)
             for ends in (accepted(value), (min(near), max(near))):
                 if free(*ends):
                     found.append((label, ends, True))
@@ -229,14 +229,11 @@ class Part(_Shown):
         return Outcome(self.name, "off", f"not yet, {side}.{hint}")
 
     def form(self) -> dict[str, Any]:
-        def data(ranges: Iterable[tuple[str, Interval]]) -> list[dict[str, Any]]:
-            return [{"in": [list(ends)], "say": label} for label, ends in ranges]
-
         return {"kind": "number", "name": self.name, "label": self.label, "unit": self.unit,
                 "value": self.value, "right": [list(interval) for interval in self.right],
-                "slips": data((label, ends) for label, ends, _ in self._ranges()),
-                "rivals": data((label, accepted(v)) for label, v in self.rivals.items()),
-                "follows": _listed(self.follows)}
+                "slips": {label: list(ends) for label, ends, _ in self._ranges()},
+                "rivals": [[label, list(accepted(v))] for label, v in self.rivals.items()],
+                **({"follows": _listed(self.follows)} if self.follows else {})}
 
 
 def _listed(node: Any) -> Any:
@@ -417,7 +414,7 @@ class Question:
                     except ZeroDivisionError:
                         value = math.inf
                     # As far as rounding to two digits may take either of them.
-                    if abs(known[part.name] - value) <= 0.05 * abs(value) < math.inf:
+                    if abs(known[part.name] - value) <= 0.051 * abs(value) < math.inf:
                         mine = Outcome(part.name, "follows", "consistent with your "
                                        f"{' and '.join(wrong)}; mend "
                                        f"{'those' if len(wrong) > 1 else 'that'} first.")

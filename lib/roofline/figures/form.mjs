@@ -16,7 +16,8 @@ function unfold(node, n) {
     return node.t[template].replace(/\0/g, () => numbers.shift());
   }
   if (node.$) return node.i ? node.$[node.i[n]] : node.$[n];
-  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, unfold(value, n)]));
+  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, unfold(value, n)])
+    .filter(([, value]) => value !== null));
 }
 
 function make(tag, attributes = {}, ...children) {
@@ -81,13 +82,13 @@ const inside = (value, ranges) => ranges.some(([low, high]) => low <= value && v
 function judgeNumber(part, { value, error }, bare, any) {
   if (error) return ["unreadable", `${error.replace(/\.+$/, "")}.`];
   if (inside(value, part.right)) return ["right", "right."];
-  const rival = part.rivals.find((one) => inside(value, one.in));
-  if (rival) return ["rival", `right for ${rival.say}, not the figure this page uses.`];
+  const named = (ranges) => ranges.find(([, range]) => inside(value, [range]))?.[0];
+  const rival = named(part.rivals), slip = named(Object.entries(part.slips));
+  if (rival) return ["rival", `right for ${rival}, not the figure this page uses.`];
   const side = `not yet, ${value < part.value ? "too small" : "too large"}.`;
   const hint = bare ? ` A bare number is read in ${part.unit}.` : "";
   const like = (say) => ` Looks like a slip: ${say.replace(/\.+$/, "")}.`;
-  const slip = part.slips.find((one) => inside(value, one.in));
-  if (slip) return ["slip", side + like(slip.say)];
+  if (slip) return ["slip", side + like(slip)];
   const common = any[part.unit].find(([, factors, near]) => factors.some((factor) =>
     Math.abs(value - factor * part.value) <= near * Math.abs(factor * part.value)));
   return common ? ["slip", side + like(common[0]) + hint] : ["off", side + hint];
@@ -112,7 +113,7 @@ function following(parts, found, known) {
     const wrong = names.filter((name) => ["rival", "slip", "off"].includes(found[name][0]));
     if (!wrong.length || !names.every((name) => name in known)) return mine;
     const value = follow(part.follows, known);
-    const near = Math.abs(known[part.name] - value) <= 0.05 * Math.abs(value);
+    const near = Math.abs(known[part.name] - value) <= 0.051 * Math.abs(value);
     return near && Number.isFinite(value) ? ["follows", `consistent with your ${wrong.join(" and ")}; mend `
       + `${wrong.length > 1 ? "those" : "that"} first.`] : mine;
   });
@@ -218,7 +219,7 @@ function render({ model, el }) {
   const build = () => {
     const data = unfold(folded, variant);
     ask.textContent = data.ask;
-    worked.querySelector("pre").textContent = data.worked;
+    worked.querySelector("pre").textContent = data.worked.join("\n");
     fields = data.parts.map((part, i) => field(part, `${el.id}-${i}`, model, parse));
     group.replaceChildren(...fields.map((one) => one.node));
     left.textContent = "";

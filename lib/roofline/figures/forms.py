@@ -55,7 +55,8 @@ def markup(id: str, variants: list[dict[str, Any]]) -> str:
     """The form's HTML for given `Question.form_data()` dicts, without the script."""
     first = variants[0]
     name = "form-" + re.sub(r"[^\w.-]", "-", id)
-    data = to_json({"count": len(variants), "folded": fold([_short(v) for v in variants])})
+    lined = [_short({**v, "worked": v["worked"].split("\n")}) for v in variants]
+    data = to_json({"count": len(variants), "folded": fold(lined)})
     return (
         f'<form class="rl rl-form mathjax_ignore tex2jax_ignore" data-form-id="{html.escape(id)}"'
         f' id="{name}" novalidate>'
@@ -104,27 +105,29 @@ def _picker(base: str) -> list[str]:
 
 
 def _short(value: Any) -> Any:
-    """Range ends to 11 digits: closer than the slack `check.accepted` adds to them."""
+    """Range ends to 8 digits: closer than the slack `check.accepted` adds to them."""
     if isinstance(value, dict):
         return {key: _short(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_short(item) for item in value]
-    return float(f"{value:.11g}") if isinstance(value, float) else value
+    return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
 def fold(values: list[Any]) -> Any:
     """Variants of one JSON value as one value that says what they share only once.
 
-    Equal variants are the value itself; lists of one length and dicts of the same keys fold
-    by item. Otherwise {"$": [...], "i": [...]}: different values, and which one each variant
-    has; texts become a template with its numbers: {"t": [...], "$": [[template, numbers...]]}.
-    A page takes variant n out again (`unfold` in form.mjs).
+    Equal variants are the value itself; lists of one length and dicts fold by item, with null
+    for an item that a variant's dict does not have. Otherwise {"$": [...], "i": [...]}:
+    different values, and which one each variant has; texts become a template with its
+    numbers: {"t": [...], "$": [[template, numbers...]]}. A page takes variant n out again
+    (`unfold` in form.mjs).
     """
     first = values[0]
     if all(value == first and type(value) is type(first) for value in values):
         return first
-    if all(isinstance(value, dict) and value.keys() == first.keys() for value in values):
-        return {key: fold([value[key] for value in values]) for key in first}
+    if all(isinstance(value, dict) for value in values):
+        keys = dict.fromkeys(key for value in values for key in value)
+        return {key: fold([value.get(key) for value in values]) for key in keys}
     if all(isinstance(value, list) and len(value) == len(first) for value in values):
         return [fold([value[i] for value in values]) for i in range(len(first))]
     if all(isinstance(value, str) for value in values):
