@@ -779,7 +779,7 @@ def ceiling_compute(P: float, cores: int, lanes: int) -> Iterator[AnyPart]:
 
 @problem(
     "day1.ceiling_bandwidth",
-    ask="Memory moves whole lines of {line}, BW = {BW} of them. A kernel uses {used} of each line "
+    ask="Memory moves whole lines of {line}, at BW = {BW}. A kernel uses {used} of each line "
         "it fetches, and does {each} for those. This can be booked in two ways. Useful bytes "
         "only: which bandwidth do they get, and what is I? All bytes that cross, at the full BW: "
         "what is I? Which rate in FLOP/s does memory allow, booked either way? And what would a "
@@ -797,16 +797,16 @@ def ceiling_bandwidth(BW: float, line: int, used: int, each: float) -> Iterator[
                 "the share of the line is upside down": BW * line / used,
                 "one byte of each line is counted": BW / line,
                 "it is divided by the bytes used, not by the line": BW / used},
-               label="Useful bytes: bandwidth")
+               label="Bandwidth of useful bytes")
     yield Part("I_useful", each / used, "FLOP/B", f"FLOPs / useful bytes = {flop(each)} / {used} B",
                {"all bytes that cross are counted instead of the useful ones": each / line,
                 UPSIDE_DOWN: used / each, "elements are counted, not bytes": each},
-               label="Useful bytes: I")
+               label="I by useful bytes")
     yield Part("I_moved", each / line, "FLOP/B", f"FLOPs / bytes = {flop(each)} / {line} B",
                {"the useful bytes are counted instead of all that cross": each / used,
                 UPSIDE_DOWN: line / each,
                 "the useful bytes are added to the line they are part of": each / (line + used)},
-               label="All bytes that cross: I")
+               label="I by all bytes that cross")
     bound = each / used * useful
     yield Part("bound", bound, "FLOP/s",
                f"I_useful × useful = {per_byte(each / used)} × {band(useful)}\n"
