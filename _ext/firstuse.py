@@ -14,6 +14,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 OWN_PAGES = {"glossary", "notation", "sources"}  # these define or list the terms
+# Everyday words that are terms too: a link on their first use would mostly be on another sense.
+EVERYDAY = {"documented", "derived", "published", "measured", "modelled", "assumed", "work", "rate"}
 _SKIP = (nodes.title, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block,
          nodes.reference, nodes.raw, nodes.term, nodes.rubric)
 
@@ -42,7 +44,7 @@ def _prose(doctree: nodes.document) -> Iterator[nodes.Text]:
 def _link(app: Sphinx, doctree: nodes.document, page: str) -> None:
     objects = app.env.get_domain("std").get_objects()
     entries = {name: (place, anchor) for name, _, kind, place, anchor, _ in objects
-               if kind == "term" and len(name) > 1}
+               if kind == "term" and len(name) > 1 and name not in EVERYDAY}
     if page in OWN_PAGES or not entries:
         return
     find, linked = _pattern(list(entries)), set()

@@ -78,6 +78,40 @@ def test_page_is_accessible(page, mode, address, visit):
     assert not bad, "\n".join(bad)
 
 
+@pytest.mark.parametrize("side", ["primary", "secondary"])
+def test_both_menus_open_on_a_phone(side, address, visit):
+    """Site navigation and page contents: the theme hides both on a phone behind a button."""
+    opened = visit(url(address, PAGES[1]), viewport=PHONE, has_touch=True, is_mobile=True).page
+    settle(opened)
+    opened.locator(f".{side}-toggle:visible").first.tap()
+    opened.wait_for_selector(f"#pst-{side}-sidebar-modal[open] a:visible")
+    opened.keyboard.press("Escape")
+    opened.wait_for_selector(f"#pst-{side}-sidebar-modal:not([open])", state="attached")
+
+
+def test_pages_open_from_disk(site, visit):
+    """A downloaded copy: no server, so no request may need one."""
+    seen = visit((site / f"{PAGES[1]}.html").as_uri())
+    settle(seen.page)
+    assert not seen.complaints
+    assert seen.page.evaluate("() => document.querySelectorAll('mjx-container').length") > 5
+
+
+def test_first_uses_link_to_the_glossary(address, visit):
+    """Each term of a page's prose links once, to an entry that is there; headings stay plain."""
+    opened = visit(url(address, "day1/roofline")).page
+    links = opened.evaluate("() => [...document.querySelectorAll('a.first-use')]"
+                            ".map((a) => [a.textContent, a.getAttribute('href')])")
+    targets = [href for _, href in links]
+    assert len(targets) > 20 and len(set(targets)) == len(targets)
+    assert {"ridge point", "arithmetic intensity", "SBUF"} <= {text for text, _ in links}
+    assert not opened.locator(":is(h1, h2, h3, code, pre, .rl-form) a.first-use").count()
+    entries = visit(url(address, "glossary")).page
+    for href in targets:
+        assert href.startswith("../glossary.html#term-")
+        assert entries.locator(f"[id='{href.partition('#')[2]}']").count() == 1, href
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_no_sideways_scroll_on_the_narrowest_phone(page, address, visit):
     opened = visit(url(address, page), viewport={"width": 320, "height": 640}).page
