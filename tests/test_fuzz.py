@@ -6,7 +6,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_book import DRIVE, FORMS, settle, url
+from test_book import DRIVE, FORMS, judged, settle, url
 
 from roofline import problems, units
 from roofline.check import Choice, Report, WrongAnswer
@@ -78,8 +78,6 @@ def test_the_page_judges_any_text_as_the_library_does(page, ids, address, visit)
         question = problems.ask(form)
         rounds = [{part.name: scribble(draw, part) for part in question.parts} for _ in range(300)]
         for answers, said in zip(rounds, opened.evaluate(DRIVE, [form, rounds]), strict=True):
-            for part in question.parts:
-                if text := answers[part.name].strip():
-                    outcome = part.judge(text)
-                    assert said["parts"][part.name] == [
-                        outcome.kind, f"{part.name}: {outcome.message}"], f"{form}: {text!r}"
+            for part, outcome in judged(question, answers):
+                assert said["parts"][part.name] == [
+                    outcome.kind, f"{part.shown}: {outcome.message}"], f"{form}: {answers}"
