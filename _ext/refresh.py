@@ -37,6 +37,12 @@ def normal(notebook: Any, stem: str) -> Any:
         cell.id = name
         for noise in ("execution", "collapsed", "scrolled", "jupyter", "editable"):
             cell.metadata.pop(noise, None)
+        # What a page folds, JupyterLab folds too.
+        tags = cell.metadata.get("tags", [])
+        if hidden := {name: True for name, tag in (("outputs_hidden", "hide-output"),
+                                                   ("outputs_hidden", "worked"),
+                                                   ("source_hidden", "worked")) if tag in tags}:
+            cell.metadata["jupyter"] = nbformat.from_dict(hidden)
         if cell.cell_type == "code":
             cell.execution_count = None
             cell.outputs = [kept for output in cell.outputs if (kept := _text(output))]
