@@ -13,7 +13,7 @@ from functools import partial, wraps
 from typing import Any
 
 from .. import machine
-from ..check import AnyPart, Choice, Part, collect, problem
+from ..check import AnyPart, Choice, Follow, Part, collect, problem
 from ..ops import (
     BYTES,
     MODELS,
@@ -51,6 +51,14 @@ LAYER = "y = x W with x {B} × {D}, W {D} × {F}, all in bf16. "
 SQUARE = dict(D=4096, F=4096)
 
 Body = Callable[..., Iterable[AnyPart]]
+
+# Prompts for people, and slips that several parts have.
+SHARE = ", as a fraction or in %"
+T_FLOP, T_BYTE, T_HBM, T_LINK = (f"Time of the {what}" for what in (
+    "FLOPs", "bytes", "HBM bytes", "link bytes"))
+W_BYTES, AT_RIDGE = "Bytes of the weights", "Batch B at the ridge"
+X_AND_Y = "x and y left out"
+SUM = "the two times added, as without overlap (T_worst)"
 
 
 # --- what several problems ask ------------------------------------------------------------------
@@ -115,28 +123,38 @@ def _output(op: Linear) -> int:
     return sum(t.write_bytes for t in op.tensors)
 
 
-def _work(op: Linear, name: str = "W") -> Part:
+def _work(op: Linear, name: str = "W", label: str = "") -> Part:
     W = op.flops
     return Part(name, W, "FLOP", f"2 B D F = 2 × {op.B:,} × {op.D:,} × {op.F:,}",
                 {"a multiply-add counted as one FLOP": W / 2,
                  "D left out: every output takes D multiply-adds": 2 * op.B * op.F,
                  "one token counted, not the whole batch": W / op.B,
-                 "the 2 of a multiply-add counted twice": 2 * W})
+                 "the 2 of a multiply-add counted twice": 2 * W}, label=label)
 
 
-def _traffic(op: Linear, name: str = "Q") -> Part:
+def _unmoved(op: Linear) -> dict[str, float]:
+    """Q without y, and without x and y; one slip where x is too small to tell them apart."""
+    weights, no_y = _weights(op), op.algorithmic.hbm_bytes - _output(op)
+    if weights > 0.982 * no_y:
+        return {"y left out, or x and y both": math.sqrt(weights * no_y)}
+    return {X_AND_Y: weights, "y left out, though its write crosses": no_y}
+
+
+def _traffic(op: Linear, name: str = "Q", label: str = "", follows: Follow | None = None) -> Part:
     Q, p = op.algorithmic.hbm_bytes, BYTES[op.dtype]
     x = p * op.B * op.D
     return Part(name, Q, "B", f"p (B D + D F + B F) = {p} B × ({op.B:,} × {op.D:,} + {op.D:,} × "
                 f"{op.F:,} + {op.B:,} × {op.F:,})",
-                {"the weights left out": Q - _weights(op),
-                 "y left out, though its write crosses": Q - _output(op),
+                {"the weights left out": Q - _weights(op), **_unmoved(op),
                  "x left out, though its read crosses": Q - x, "elements counted, not bytes": Q / p,
                  "4 bytes a number, as in fp32": 2 * Q,
-                 "the weights fetched once for every token": Q + (op.B - 1) * _weights(op)})
+                 "the weights fetched once for every token": Q + (op.B - 1) * _weights(op)},
+                label=label, follows=follows)
 
 
-def _intensity(op: Linear, name: str = "I") -> Part:
+def _intensity(op: Linear, name: str = "I", W_Q: tuple[Follow, Follow] = ("W", "Q"),
+               label: str = "") -> Part:
+    """I of a layer. W_Q: the reader's own W and Q, by the names of their parts."""
     W, Q, p = op.flops, op.algorithmic.hbm_bytes, BYTES[op.dtype]
     return Part(name, W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
                 {"the ratio upside down: bytes over FLOPs": Q / W,
@@ -144,7 +162,8 @@ def _intensity(op: Linear, name: str = "I") -> Part:
                  "x and y left out: I is near B only while B is small": W / _weights(op),
                  "divided by elements, not by bytes": p * W / Q,
                  "the weights left out": W / (Q - _weights(op)),
-                 "y left out, though its write crosses": W / (Q - _output(op))})
+                 "y left out, though its write crosses": W / (Q - _output(op))},
+                label=label, follows=("/", *W_Q))
 
 
 def _ridge(P: float, BW: float, I: float | None = None) -> Part:
@@ -158,42 +177,60 @@ def _ridge(P: float, BW: float, I: float | None = None) -> Part:
                                           "machine's": I})})
 
 
-def _t_flop(W: float, P: float, BW: float) -> Part:
+def _t_flop(W: float, Q: float, P: float, BW: float, follows: Follow = "W") -> Part:
     return Part("T_flop", W / P, "s", f"W / P = {flop(W)} / {rate(P)}",
                 {"FLOPs divided by BW": W / BW,
                  "a multiply-add counted as one FLOP": W / P / 2,
                  "fp32's peak in place of bf16's": W / P / FP32_SHARE,
-                 f"P of {CORES} cores, not of one": W / P / CORES})
+                 f"P of {CORES} cores, not of one": W / P / CORES},
+                label=T_FLOP, follows=("/", follows, P),
+                extra={"the time of the bytes is given, not that of the FLOPs": Q / BW})
 
 
-def _t_byte(Q: float, P: float, BW: float) -> Part:
+def _t_byte(W: float, Q: float, P: float, BW: float, weights: float) -> Part:
+    """The time of Q; `weights` are those bytes of it."""
     return Part("T_byte", Q / BW, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
                 {"bytes divided by P": Q / P,
                  "elements counted, not bytes": Q / BW / P_BF16,
+                 X_AND_Y: weights / BW,
                  "BW taken in GiB/s: a GB is 10^9 bytes": Q / BW / (2**30 / 1e9),
                  f"BW of all {CORES} cores, not one core's share": Q / BW / CORES,
-                 "bytes taken as bits: a factor 8": 8 * Q / BW})
+                 "bytes taken as bits: a factor 8": 8 * Q / BW},
+                label=T_BYTE, follows=("/", "Q", BW),
+                extra={"the time of the FLOPs is given, not that of the bytes": W / P})
 
 
-def _best(W: float, Q: float, P: float, BW: float, name: str = "T_best") -> Part:
+def _best(W: float, Q: float, P: float, BW: float, name: str = "T_best", label: str = "",
+          follows: Follow | None = None) -> Part:
     short, long = sorted((W / P, Q / BW))
     memory = long == Q / BW
     return Part(name, long, "s", f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})",
                 {"the shorter of the two times": short,
-                 "the two times added, as without overlap": short + long,
                  "FLOPs over BW, bytes over P": max(W / BW, Q / P),
                  ("elements counted, not bytes" if memory
                   else "a multiply-add counted as one FLOP"): long / 2,
                  f"P and BW of {CORES} cores, not of one": long / CORES,
                  "the bytes of a number counted twice" if memory
-                 else "the 2 of a multiply-add counted twice": 2 * long})
+                 else "the 2 of a multiply-add counted twice": 2 * long},
+                label=label, follows=follows, extra={SUM: short + long})
+
+
+def _longer(W: Follow, Q: Follow, P: float, BW: float) -> Follow:
+    """T_best by the reader's own W and Q."""
+    return ("max", ("/", W, P), ("/", Q, BW))
 
 
 def _side(W: float, Q: float, P: float, BW: float, name: str = "side") -> Choice:
     return replace(day1._side(W / Q, P / BW), name=name)
 
 
-def _crossing(op: Linear, ridge: float, why: str, name: str = "B") -> AnyPart:
+def _small_share(share: float) -> tuple[float, ...]:
+    """A share below 1 % may be given with one digit, as a page shows it."""
+    return (float(f"{share:.0e}"),) if 0 < share < 0.01 else ()
+
+
+def _crossing(op: Linear, ridge: float, why: str, name: str = "B",
+              follows: Follow | None = None) -> AnyPart:
     """The B at which I reaches the ridge, or that none does."""
     exact = op.crossover(ridge)
     if exact == math.inf:
@@ -202,7 +239,8 @@ def _crossing(op: Linear, ridge: float, why: str, name: str = "B") -> AnyPart:
                                       "some": "a batch that is large enough reaches it"},
                       f"However large B is, I stays below 2 D F / (p (D + F)), which is "
                       f"{per_byte(2 * most / P_BF16)}; the ridge is {per_byte(ridge)}.",
-                      {"some": "x and y grow with B as the work does: see what I tends to."})
+                      {"some": "x and y grow with B as the work does: see what I tends to."},
+                      AT_RIDGE)
     legal = {float(f"{ridge:.{digits}g}") for digits in (3, 4)}
     if ridge == RIDGE:  # rounded; also from P and BW, P in full or to three digits
         legal |= {CORE.ridge("bf16"), float(f"{CORE.peak('bf16'):.3g}") / CORE.bw()}
@@ -218,7 +256,14 @@ def _crossing(op: Linear, ridge: float, why: str, name: str = "B") -> AnyPart:
     why += f"\nThat is {exact:.2f}, so from {math.ceil(exact):,} whole tokens on."
     return Part(name, exact, "", why,
                 {label: value for label, value in slips.items() if math.isfinite(value)},
-                also=(*filter(math.isfinite, also), math.ceil(exact)))
+                also=(*filter(math.isfinite, also), math.ceil(exact)), label=AT_RIDGE,
+                follows=follows)
+
+
+def _at(ridge: Follow, D: int, F: int) -> Follow:
+    """The crossover by the reader's own ridge."""
+    return ("/", ("*", ridge, float(D * F)),
+            ("+", float(D * F), ("*", ridge, -float(D + F))))
 
 
 def _algebra(op: Linear, ridge: float) -> str:
@@ -248,13 +293,25 @@ open_overlap = replace(
     draw=lambda r: dict(t_flop=r.randrange(20, 900, 10) * 1e-6,
                         t_byte=r.randrange(20, 900, 10) * 1e-6))
 
+LINKS = {"HBM": "HBM", "its DMA engines": "DMA"}
+
+
+def _ridge_words(P: float, BW: float, link: str) -> Iterator[AnyPart]:
+    says, left = day1.ridge_words.body(P, BW)
+    assert isinstance(says, Choice)
+    uses = "It counts FLOPs, not uses. One bf16 number is two bytes, and one use may be two FLOPs."
+    yield replace(says, slips={**says.slips, "uses": uses})
+    yield left
+
+
 open_ridge = replace(
     day1.ridge_words, id="day2.open.ridge",
-    ask="One physical NeuronCore has P = {P} in bf16 and BW = {BW}. What does its ridge say, and "
-        "what happens left of it?",
-    fixed=ROOFS,
-    draw=lambda r: r.choice([dict(P=core.peak("bf16"), BW=core.bw(level)) for level in (
-        "HBM", "DMA") for core in (machine.trn1, machine.trn2, machine.trn3)]))
+    ask="One physical NeuronCore has P = {P} in bf16 and BW = {BW} over {link}. What does that "
+        "ridge say, and what happens left of it?",
+    fixed=dict(ROOFS, link="HBM"), one_of=dict(link=tuple(LINKS)), body=_ridge_words,
+    draw=lambda r: r.choice([
+        dict(P=core.peak("bf16"), BW=core.bw(level), link=link) for link, level in LINKS.items()
+        for core in (machine.trn1, machine.trn2, machine.trn3)]))
 
 
 # --- W, Q and I of a linear layer ---------------------------------------------------------------
@@ -271,13 +328,14 @@ def flops(B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield Part("outputs", B * F, "", f"B × F = {B:,} × {F:,}",
                {"the size of x; y has F columns": B * D,
                 "the size of the weights; y has B rows": D * F,
-                "rows and columns added, not multiplied": B + F})
+                "rows and columns added, not multiplied": B + F}, label="Numbers in y")
     yield Part("each", D, "", f"D = {D:,}\nOne number of y is a row of x times a column of W.",
                {"FLOPs counted, not multiply-adds": 2 * D,
                 "F in place of D: the sum runs over the columns of x": F,
                 "a whole row of y, not one number of it": D * F,
-                "the batch counted in: it has rows of its own in y": B * D})
-    yield _work(Linear(B, D, F))
+                "the batch counted in: it has rows of its own in y": B * D},
+               label="Multiply-adds for each of them")
+    yield replace(_work(Linear(B, D, F)), follows=("*", 2, "outputs", "each"))
 
 
 @problem(
@@ -299,7 +357,8 @@ def bytes_(B: int, D: int, F: int) -> Iterator[AnyPart]:
                  "x and W are read, y is written. Partial sums stay on chip until they are done.",
                  {"inputs": "It is made on chip, and then it has to go to HBM.",
                   "weights": "This layer stands alone: x comes from HBM and y goes there.",
-                  "partial": "A sum can stay on chip until it is finished; then it leaves once."})
+                  "partial": "A sum can stay on chip until it is finished; then it leaves once."},
+                 label="Which tensors cross?")
     for name, tensor, a, b in (("x", "x", B, D), ("weights", "W", D, F), ("y", "y", B, F)):
         size = sizes[tensor]
         wrong = {"x": ("F columns in place of D", B * F), "y": ("D columns in place of F", B * D),
@@ -308,8 +367,9 @@ def bytes_(B: int, D: int, F: int) -> Iterator[AnyPart]:
                    {"elements counted, not bytes": size / p,
                     "4 bytes a number, as in fp32": 2 * size,
                     "the bytes of a number counted, and a 2 of FLOPs as well": 4 * size,
-                    wrong[0]: p * wrong[1]})
-    yield _traffic(op)
+                    wrong[0]: p * wrong[1]},
+                   label=f"Bytes of {'the ' * (name == 'weights')}{name}")
+    yield _traffic(op, follows=("+", "x", "weights", "y"))
 
 
 @problem(
@@ -327,16 +387,18 @@ def decode(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield _work(op)
     yield _traffic(op)
     yield _intensity(op)
-    yield _t_flop(W, P, BW)
-    yield _t_byte(Q, P, BW)
+    yield _t_flop(W, Q, P, BW)
+    yield _t_byte(W, Q, P, BW, _weights(op))
     yield _side(W, Q, P, BW)
-    yield _best(W, Q, P, BW)
+    yield _best(W, Q, P, BW, follows=("max", "T_flop", "T_byte"))
     yield Part("busy", W / P / best, "", f"T_flop / T_best = {time(W / P)} / {time(best)}",
                {"the ratio upside down": best * P / W,
                 "the idle share, not the busy one": 1 - W / P / best,
                 "per cent without the % sign": 100 * W / P / best,
                 "a multiply-add counted as one FLOP":
-                W / P / best / 2, "busy all the time; T_flop is the shorter of the two": 1})
+                W / P / best / 2, "busy all the time; T_flop is the shorter of the two": 1},
+               label="Busy share of T_best" + SHARE,
+               follows=("/", "T_flop", "T_best"), also=_small_share(W / P / best))
 
 
 @problem(
@@ -349,14 +411,18 @@ def decode(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
 def why_I_is_B(B: int) -> Iterator[AnyPart]:
     yield Part("uses", 2 * B, "FLOP", f"2 B = 2 × {B}",
                {"a multiply-add counted as one FLOP": B, "one token counted, not B": 2,
-                "the bytes counted in: 2 FLOPs a token, no more": 4 * B})
+                "the bytes counted in: 2 FLOPs a token, no more": 4 * B},
+               label="FLOPs for each weight")
     for p in (2, 1, 4):
         yield Part(f"I_{p}", 2 * B / p, "FLOP/B", f"2 B / p = 2 × {B} / {p} B",
                    {"a multiply-add counted as one FLOP": B / p,
                     "the bytes of a weight left out" if p > 1 else
                     "the 2 of a multiply-add counted twice": 2 * B if p > 1 else 4 * B,
                     "the ratio upside down: bytes over FLOPs": p / (2 * B),
-                    "one token counted, not B": 2 / p})
+                    "one token counted, not B": 2 / p,
+                    **({} if p == 2 else {"2 bytes a weight, as in bf16": B})},
+                   label=f"I, weights of {p} byte{'s' * (p > 1)}",
+                   follows=("/", "uses", p))
     yield Choice("why", "weight",
                  {"square": "D and F are alike, so they cancel",
                   "weight": "each weight brings its own bytes and its own FLOPs",
@@ -365,7 +431,8 @@ def why_I_is_B(B: int) -> Iterator[AnyPart]:
                  "W and Q both grow with the number of weights, D F, and it cancels in W / Q.",
                  {"square": "They need not be alike: it is their product that cancels.",
                   "small": "They are large: that is why x and y can be left out.",
-                  "ridge": "The ridge is the machine's. I follows from the op alone."})
+                  "ridge": "The ridge is the machine's. I follows from the op alone."},
+                 label="Why are D and F not in I?")
 
 
 @problem(
@@ -380,11 +447,11 @@ def fade_prefill(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPar
     op = Linear(B, D, F)
     W, Q = op.flops, op.algorithmic.hbm_bytes
     yield _traffic(op)
-    yield _intensity(op)
+    yield _intensity(op, W_Q=(W, "Q"))
     yield _side(W, Q, P, BW)
-    yield _t_flop(W, P, BW)
-    yield _t_byte(Q, P, BW)
-    yield _best(W, Q, P, BW)
+    yield _t_flop(W, Q, P, BW, W)
+    yield _t_byte(W, Q, P, BW, _weights(op))
+    yield _best(W, Q, P, BW, follows=("max", "T_flop", "T_byte"))
 
 
 # --- where it crosses the ridge -----------------------------------------------------------------
@@ -396,13 +463,15 @@ def _solved(D: int, ridge: float) -> Iterator[AnyPart]:
                "ridge: B D = ridge (2 B + D), so B (D - 2 ridge) = ridge D.",
                {"D doubled: the weights are D × D, once": 2 * top,
                 "D² kept: every term was divided by D": top * D,
-                "one term divided by 2, not all of them": top / 2})
+                "one term divided by 2, not all of them": top / 2},
+               label="Numerator (what has no B)")
     yield Part("denominator", bottom, "", f"D - 2 × ridge = {D:,} - 2 × {r}",
                {"the sign of 2 ridge: it goes to the other side": D + 2 * ridge,
                 "one of x and y left out: both have B rows": D - ridge,
                 "x and y counted twice": D - 4 * ridge,
-                "D left out": 2 * ridge})
-    yield _crossing(op, ridge, f"numerator / denominator = {top:.7g} / {bottom:.7g}")
+                "D left out": 2 * ridge}, label="Denominator (what multiplies B)")
+    yield _crossing(op, ridge, f"numerator / denominator = {top:.7g} / {bottom:.7g}",
+                    follows=("/", "numerator", "denominator"))
 
 
 @problem(
@@ -426,7 +495,7 @@ CARDS = [dict(D=card.D, F=card.F) for card in MODELS.values() if card.D * card.F
     "day2.fade.up_projection",
     ask=TRN2 + "The up-projection of a model of width D = {D} and MLP width F = {F}, bf16, for "
         "B = {B} tokens. Find W, Q, I and the side of the ridge. From which batch (B_ridge) on "
-        "is it compute-bound? Any D, F and B will do.",
+        "is it compute-bound?",
     fixed=dict(ROOFS, B=128, D=CARD.D, F=CARD.F), units=ROOF_UNITS,
     draw=lambda r: dict(B=r.choice((16, 32, 64, 512, 1024)), **r.choice(CARDS)))
 @told
@@ -464,14 +533,16 @@ def rival_moves(P: float, BW_page: float, BW_low: float, BW_high: float, D: int,
         raise ValueError("BW_low has to be below BW_high")
     if math.inf in at.values():
         raise ValueError(f"a layer with D = F = {D:,} does not reach every one of these ridges")
-    for name, other in (("low", "high"), ("high", "low")):
+    sides = (("low", "high", BW_low), ("high", "low", BW_high))
+    for name, other, BW in sides:
         yield Part(f"ridge_{name}", ridges[name], "FLOP/B",
-                   f"P / BW = {rate(P)} / {band(BW_low if name == 'low' else BW_high)}",
+                   f"P / BW = {rate(P)} / {band(BW)}",
                    {"the ratio upside down: BW over P": 1 / ridges[name],
                     "the page's own ridge, not the one asked for": ridges["page"],
                     "the ridge by the other number": ridges[other],
-                    "T and G mixed up: 1 T is 1000 G": ridges[name] / 1000})
-    for name, other in (("low", "high"), ("high", "low")):
+                    "T and G mixed up: 1 T is 1000 G": ridges[name] / 1000},
+                   label=f"Ridge at {band(BW)}")
+    for name, other, BW in sides:
         r = f"{ridges[name]:.7g}"
         yield Part(f"B_{name}", at[name], "", f"ridge D / (D - 2 ridge) = {r} × {D:,} / ({D:,} - "
                    f"2 × {r})",
@@ -481,7 +552,9 @@ def rival_moves(P: float, BW_page: float, BW_low: float, BW_high: float, D: int,
                     **({"one of x and y left out: a token has a row of both":
                         ridges[name] * D / (D - ridges[name])}),
                     "the numerator left out: that is D - 2 ridge": D - 2 * ridges[name]},
-                   also=(math.ceil(at[name]),))
+                   also=(math.ceil(at[name]),),
+                   label=f"Batch at {band(BW)}",
+                   follows=_at(f"ridge_{name}", D, D))
     apart = (at["low"] - at["high"]) / at["page"]
     yield Part("apart", apart, "", f"(B_low - B_high) / B_page = ({at['low']:.5g} - "
                f"{at['high']:.5g}) / {at['page']:.5g}",
@@ -490,13 +563,16 @@ def rival_moves(P: float, BW_page: float, BW_low: float, BW_high: float, D: int,
                 (at["page"] - at["high"]) / at["page"],
                 "a ratio, not a difference": at["low"] / at["high"],
                 "a share of the figure's batch, not of the page's": at["low"] / at["high"] - 1,
-                "per cent without the % sign": 100 * apart})
+                "per cent without the % sign": 100 * apart},
+               label="Batches apart" + SHARE,
+               follows=("/", ("+", "B_low", ("*", "B_high", -1)), at["page"]))
     yield Choice("more_BW", "smaller",
                  {"smaller": "to a smaller batch", "larger": "to a larger batch",
                   "stays": "nowhere: the layer is the same"},
                  "More bytes a second: the ridge is lower, and fewer tokens are enough.",
                  {"larger": "More BW lowers P / BW, so less I is needed to reach it.",
-                  "stays": "The layer's I stays, but the ridge it has to reach moves."})
+                  "stays": "The layer's I stays, but the ridge it has to reach moves."},
+                 label="Where does more BW move it?")
 
 
 # --- what changes it ----------------------------------------------------------------------------
@@ -524,18 +600,23 @@ def batching(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
                {"the weights fetched once for every token": B * alone,
                 "divided by B, which comes next": alone / B,
                 "the shorter of the two times": min(W / P, Q / BW),
-                "elements counted, not bytes": best / P_BF16})
+                "elements counted, not bytes": best / P_BF16},
+               follows=_longer(W, ("/", W, "I"), P, BW),
+               extra={SUM: W / P + Q / BW})
     yield Part("each", best / B, "s", f"T_best / B = {time(best)} / {B}",
                {"not divided by B: the tokens share that time": best, "one token alone": alone,
                 "divided by B twice": best / B**2,
                 "the shorter of the two times": min(W / P, Q / BW) / B,
-                "elements counted, not bytes": best / B / P_BF16})
+                "elements counted, not bytes": best / B / P_BF16},
+               label="Time for each token", follows=("/", "T_best", B))
     yield Part("gain", B * alone / best, "", f"B × T_one / T_best = {B} × {time(alone)} / "
                f"{time(best)}",
                {"T_best compared, not tokens a second": 1,
                 "the ratio upside down": best / alone / B,
                 "the ridge: the gain could go that far, but not with this B": P / BW,
-                "B counted twice": B**2})
+                "B counted twice": B**2},
+               label="Times more tokens a second",
+               follows=("/", B * alone, "T_best"))
 
 
 @problem(
@@ -563,30 +644,35 @@ def int8(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
                {"2 bytes a weight, as in bf16": W / Q_wide,
                 "W doubled; it stays as it is": 2 * W / Q,
                 "the ratio upside down: bytes over FLOPs": Q / W,
-                "the weights left out": W / (Q - _weights(op))})
+                "the weights left out": W / (Q - _weights(op))}, follows=("/", W, "Q"))
     yield _side(W, Q, P, BW)
     yield Part("T_best", best, "s", f"max(W / P, Q / BW) = max({time(W / P)}, {time(Q / BW)})",
                {"2 bytes a weight, as in bf16": before,
                 "the shorter of the two times": min(W / P, Q / BW),
                 "the bytes halved twice": best / 2,
-                f"BW of all {CORES} cores, not one core's share": best / CORES})
+                f"BW of all {CORES} cores, not one core's share": best / CORES},
+               follows=_longer(W, "Q", P, BW), extra={SUM: W / P + Q / BW})
     yield Part("faster", before / best, "", f"T_bf16 / T_int8 = {time(before)} / {time(best)}",
                {"the ratio upside down": best / before,
                 "no gain, though the bytes set the time and fell":
-                1, "the gain counted twice, in the bytes and in I": 4})
+                1, "the gain counted twice, in the bytes and in I": 4},
+               label="Times faster than bf16",
+               follows=("/", before, "T_best"))
     p = BYTES[SCALE_DTYPE]
     yield Part("scales", scales, "B", f"{p} B × F = {p} B × {F:,}",
                {"a scale for every weight, not for every column": p * D * F,
                 "elements counted, not bytes": F,
                 "2 bytes a scale, as in bf16": 2 * F, "one scale in all, not one a column": p,
-                "a scale for every row, not for every column": p * D})
+                "a scale for every row, not for every column": p * D}, label="Bytes of the scales")
     saved = Q_wide - Q
     yield Part("lost", scales / saved, "", f"scales / (D F) = {byte(scales)} / {byte(saved)}\n"
                "Each weight saved 2 B - 1 B.",
                {"the ratio upside down": saved / scales, "scales counted as elements, not as bytes":
                 F / saved, "a scale for every weight, not for every column": p,
                 "per cent without the % sign": 100 * scales / saved,
-                "a saving of 2 bytes a weight; each saved 1": scales / saved / 2})
+                "a saving of 2 bytes a weight; each saved 1": scales / saved / 2},
+               label="Share of the saving lost" + SHARE,
+               follows=("/", "scales", saved), also=_small_share(scales / saved))
 
 
 # --- decode attention ---------------------------------------------------------------------------
@@ -637,9 +723,9 @@ def kv_cache(P: float, BW: float, B: int, L: int, heads: int, d: int) -> Iterato
                 "one product of two left out: q with K, scores with V": W / 2 / Q,
                 "divided by elements, not by bytes": P_BF16 * W / Q,
                 "one product of two, and a multiply-add as one FLOP": W / 4 / Q,
-                "the machine's P / BW in place of the op's I": P / BW})
+                "the machine's P / BW in place of the op's I": P / BW}, follows=("/", "W", "Q"))
     yield _side(W, Q, P, BW)
-    yield _best(W, Q, P, BW)
+    yield _best(W, Q, P, BW, follows=_longer("W", "Q", P, BW))
     yield _dominates(op)
     yield Choice("batch", "stays",
                  {"doubles": "it doubles, as for a linear layer",
@@ -648,7 +734,7 @@ def kv_cache(P: float, BW: float, B: int, L: int, heads: int, d: int) -> Iterato
                  "Each sequence brings its own cache, read once and used once.",
                  {"doubles": "A linear layer's tokens share its weights; two sequences share "
                              "no cache.",
-                  "halves": "The FLOPs double too."})
+                  "halves": "The FLOPs double too."}, label="What would twice the batch do to I?")
 
 
 def _dominates(op: DecodeAttention) -> Choice:
@@ -663,7 +749,8 @@ def _dominates(op: DecodeAttention) -> Choice:
     return Choice("dominates", right,
                   {"rows": "q and the output o", "scores": "the scores, one for each cached token",
                    "cache": "the K and V caches", "weights": "the weights of the layer"},
-                  f"The caches have {byte(cache)}, q and o {byte(rows)}.", reasons)
+                  f"The caches have {byte(cache)}, q and o {byte(rows)}.", reasons,
+                  label="Which tensor dominates Q?")
 
 
 @problem(
@@ -685,7 +772,7 @@ def gqa(P: float, BW: float, B: int, L: int, heads: int, d: int, kv_heads: int,
     yield Part("g", g, "", f"heads / kv_heads = {heads} / {kv_heads}",
                {"the ratio upside down": kv_heads / heads,
                 "all query heads, not those of one kv head": heads,
-                "the number of kv heads": kv_heads})
+                "the number of kv heads": kv_heads}, label="Query heads for each cached number")
     *_, traffic = _attention(op)
     yield traffic
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
@@ -693,14 +780,18 @@ def gqa(P: float, BW: float, B: int, L: int, heads: int, d: int, kv_heads: int,
                 "all query heads for each cached number, not g": W / Q * kv_heads,
                 "the ratio upside down: bytes over FLOPs": Q / W,
                 "one product of two left out: q with K, scores with V": W / 2 / Q,
-                "divided by elements, not by bytes": P_BF16 * W / Q})
+                "divided by elements, not by bytes": P_BF16 * W / Q}, follows=("/", W, "Q"))
     yield _side(W, Q, P, BW)
-    yield _best(W, Q, P, BW)
+    part = _best(W, Q, P, BW, follows=_longer(W, "Q", P, BW))
+    yield replace(part, slips={"MHA's caches, one for every query head; only kv heads have one":
+                               before, **part.slips})
     yield Part("faster", before / best, "", f"T_MHA / T_GQA = {time(before)} / {time(best)}",
                {"the ratio upside down": best / before,
                 "W compared, which stays; the bytes set the time": 1,
                 "a cache of one head, as in MQA": heads,
-                "g counted twice": g * g})
+                "g counted twice": g * g},
+               label="Times faster than MHA",
+               follows=("/", before, "T_best"))
 
 
 LATENT = MODELS["deepseek-v3"]
@@ -728,17 +819,20 @@ def mla(P: float, BW: float, B: int, L: int, heads: int, d: int, latent: int, ro
     yield Part("mha", mha, "B", f"p × 2 × heads × d = {p} B × 2 × {heads} × {d}",
                {"one of K and V left out, or elements counted for bytes": mha / 2,
                 "one head counted, not all": mha / heads,
-                "one of K and V left out, and elements counted for bytes": mha / 4})
+                "one of K and V left out, and elements counted for bytes": mha / 4},
+               label="Bytes of a token in MHA")
     yield Part("mla", row, "B", f"p × (latent + rope) = {p} B × ({latent} + {rope})",
                {"elements counted, not bytes": row / p,
                 "a row for every head; one serves all": row * heads,
                 "K and V counted; the row is both at once": 2 * row,
-                f"the {rope} numbers of the position left out": p * latent})
+                f"the {rope} numbers of the position left out": p * latent},
+               label="Bytes of a token's row in MLA")
     yield Part("smaller", mha / row, "", f"mha / mla = {mha:,} B / {row:,} B",
                {"the ratio upside down": row / mha,
                 "one of the two in elements, not in bytes": mha / row * p,
                 "one of K and V left out": mha / row / 2,
-                "a row for every head; one serves all": mha / row / heads})
+                "a row for every head; one serves all": mha / row / heads},
+               label="Times smaller", follows=("/", "mha", "mla"))
     yield Part("W", W, "FLOP", f"2 B heads L (latent + rope + latent) = 2 × {B} × {heads} × {L:,} "
                f"× ({latent} + {rope} + {latent})",
                {"a multiply-add counted as one FLOP": W / 2,
@@ -750,7 +844,7 @@ def mla(P: float, BW: float, B: int, L: int, heads: int, d: int, latent: int, ro
                 "a multiply-add counted as one FLOP": W / 2 / Q,
                 "divided by elements, not by bytes": p * W / Q,
                 "the bytes of an MHA cache": W / (B * L * mha),
-                "the ratio upside down: bytes over FLOPs": Q / W})
+                "the ratio upside down: bytes over FLOPs": Q / W}, follows=("/", "W", Q))
     yield _side(W, Q, P, BW)
 
 
@@ -782,13 +876,13 @@ def long_context(D: int, heads: int, kv_heads: int, d: int, F: int, B: int) -> I
                 "two matrices in the MLP; it has three": weights - mlp / 3,
                 "the MLP left out": weights - mlp,
                 "k and v as wide as q; they have kv_heads heads":
-                mlp + 4 * _weights(parts[0])})
+                mlp + 4 * _weights(parts[0])}, label=W_BYTES)
     yield Part("token", token, "B", f"p × 2 × kv_heads × d = {p} B × 2 × {kv_heads} × {d}",
                {"one of K and V left out, or elements counted for bytes": token / 2,
                 "one of K and V left out, and elements counted for bytes": token / 4,
                 "one kv head counted, not all": token / kv_heads,
                 "a cache for every query head; only kv heads have one": token * heads / kv_heads,
-                "the token's row of x, not its K and V": p * D})
+                "the token's row of x, not its K and V": p * D}, label="Cache bytes of one token")
     for name, n, other in (("L_one", 1, B), ("L_batch", B, 1)):
         L = weights / (n * token)
         yield Part(name, L, "", f"weights / (B × token) = {byte(weights)} / ({n} × {byte(token)})",
@@ -797,14 +891,17 @@ def long_context(D: int, heads: int, kv_heads: int, d: int, F: int, B: int) -> I
                     "one of K and V left out": 2 * L,
                     "a cache for every query head; only kv heads have one": L * kv_heads / heads,
                     "the attention projections left out": mlp / (n * token),
-                    "the weights in elements, not in bytes": L / p})
+                    "the weights in elements, not in bytes": L / p},
+                   label="L for one sequence" if n == 1 else f"L for {n} sequences",
+                   follows=("/", "weights", ("*", "token", n)))
     yield Choice("shares", "weights",
                  {"weights": "that of the weights only", "cache": "that of the caches only",
                   "both": "both", "none": "neither"},
                  "All tokens of a step use the same weights; each has a cache of its own.",
                  {"cache": "One sequence's K and V are of no use to another.",
                   "both": "One sequence's K and V are of no use to another.",
-                  "none": "All tokens of a step go through the same weights."})
+                  "none": "All tokens of a step go through the same weights."},
+                 label="Which read does batching share?")
 
 
 # --- more roofs, other machines -----------------------------------------------------------------
@@ -823,13 +920,14 @@ def _three(times: Mapping[str, float]) -> Iterator[AnyPart]:
                  ", ".join(f"{name} {time(t)}" for name, t in times.items())
                  + ": the longest time binds.",
                  {name: "Another roof takes longer. Compare the three times." for name in times
-                  if name != binds})
+                  if name != binds}, label="Which roof binds?")
     yield Part("T_best", times[binds], "s",
                f"max(T_flop, T_HBM, T_link) = max({', '.join(map(time, times.values()))})",
                {"the times added, as without overlap": sum(times.values()),
                 "the shortest of the times": min(times.values()),
                 "one of the three roofs left out": sorted(times.values())[1],
-                "two of the times added, as without overlap": sum(sorted(times.values())[1:])})
+                "two of the times added, as without overlap": sum(sorted(times.values())[1:])},
+               follows=("max", "T_flop", "T_HBM", "T_link"))
 
 
 @problem(
@@ -848,24 +946,25 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
     yield Part("T_flop", times["compute"], "s", f"W / P = {flop(W)} / {rate(P)}",
                {"FLOPs divided by BW": W / BW,
                 "the cores counted twice: P is the device's": W / P / CORES,
-                "one core's P, not the device's": W / P * CORES})
+                "one core's P, not the device's": W / P * CORES}, label=T_FLOP)
     yield Part("T_HBM", times["HBM"], "s", f"Q / BW = {byte(Q)} / {band(BW)}",
                {"HBM's bytes over the link's bandwidth": Q / BW_link,
                 "the bytes of two roofs added up": (Q + Q_link) / BW,
                 "the link's bytes, not HBM's": Q_link / BW,
-                "one core's BW, not the device's": Q / BW * CORES})
+                "one core's BW, not the device's": Q / BW * CORES}, label=T_HBM)
     yield Part("T_link", times["link"], "s",
                f"Q_link / BW_link = {byte(Q_link)} / {band(BW_link)}",
                {"the link's bytes over HBM's bandwidth": Q_link / BW,
                 "HBM's bytes, not the link's": Q / BW_link,
-                "the bytes of two roofs added up": (Q + Q_link) / BW_link})
+                "the bytes of two roofs added up": (Q + Q_link) / BW_link}, label=T_LINK)
     yield from _three(times)
     best = max(times.values())
     yield Part("rate", W / best, "FLOP/s", f"W / T_best = {flop(W)} / {time(best)}",
                {"the highest of the roofs, not the lowest": W / min(times.values()),
                 "the sum of the times in place of T_best": W / sum(times.values()),
                 "one of the three roofs left out": W / sorted(times.values())[1],
-                "bytes over the time, not W": Q_link / best})
+                "bytes over the time, not W": Q_link / best},
+               label="Entitled rate", follows=("/", W, "T_best"))
 
 
 @problem(
@@ -877,7 +976,8 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
         "each ends with all of y. For one device, find W, Q (its halves read, a y written), the "
         "bytes Q_link it sends, the three times, the roof that binds and T_best. The transfer "
         "outlasts the FLOPs while D is below which D_flop? It outlasts the bytes of HBM while D is "
-        "below which D_HBM? And when does it set the time?",
+        "below which D_HBM? And when does it set the time? (In JupyterLab, give your own: "
+        'ask("day2.do.two_chips", B=..., D=..., F=...).)',
     fixed=dict(CHIPS, B=2048, D=CARD.F, F=CARD.D), units=CHIP_UNITS,
     draw=lambda r: dict(B=r.choice((64, 256, 1024, 4096)), D=r.choice((512, 2048, 6144, 16384)),
                         F=r.choice((4096, 6144, 12288))))
@@ -905,7 +1005,7 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                {"half of it: bytes a number, or the way back, left out": sent / 2,
                 "what both devices send, not one": 2 * sent,
                 "its half of x sent, not sums of y": p * B * D // 2,
-                "its half of W sent, not sums of y": p * D * F // 2})
+                "its half of W sent, not sums of y": p * D * F // 2}, label="Bytes sent (Q_link)")
     for name, roof, why in (("T_flop", "compute", f"W / P = {flop(W)} / {rate(P)}"),
                             ("T_HBM", "HBM", f"Q / BW = {byte(Q)} / {band(BW)}"),
                             ("T_link", "link", f"Q_link / BW_link = {byte(sent)} / "
@@ -919,7 +1019,11 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                  "link": {"the link's bytes over HBM's bandwidth": sent / BW,
                           "half of the bytes: the way back is sent, too": sent / 2 / BW_link,
                           "HBM's bytes over the link": Q / BW_link}}[roof]
-        yield Part(name, times[roof], "s", why, wrong)
+        bytes_or_flops, speed, says = {
+            "compute": ("W", P, T_FLOP), "HBM": ("Q", BW, T_HBM),
+            "link": ("Q_link", BW_link, T_LINK)}[roof]
+        yield Part(name, times[roof], "s", why, wrong, label=says,
+                   follows=("/", bytes_or_flops, speed))
     yield from _three(times)
     by_flop, by_byte = p * P / BW_link, 2 * (BW / BW_link - 1) * B * F / (B + F)
     yield Part("D_flop", by_flop, "", f"p P / BW_link = {p} × {rate(P)} / {band(BW_link)}\n"
@@ -929,11 +1033,13 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                 "a multiply-add counted as one FLOP": by_flop * 2,
                 "one core's P, not the device's": by_flop / CORES,
                 "HBM's bandwidth in place of the link's": p * P / BW,
-                "the ratio upside down": BW_link / P / p})
+                "the ratio upside down": BW_link / P / p},
+               label="D where link and FLOPs take as long")
     if by_byte <= 0:
         yield Choice("D_HBM", "never", {"never": "it never does", "some": "while D is small"},
                      "The link is no slower than HBM, and HBM moves the y as well as x and W.",
-                     {"some": "The same y crosses HBM, and more with it, at no higher rate."})
+                     {"some": "The same y crosses HBM, and more with it, at no higher rate."},
+                     label="D where link and HBM take as long")
     else:
         yield Part("D_HBM", by_byte, "",
                    f"2 (BW / BW_link - 1) B F / (B + F) = 2 × ({band(BW)} / {band(BW_link)} - 1) × "
@@ -942,7 +1048,8 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                    {"y left out of HBM's bytes": 2 * BW / BW_link * B * F / (B + F),
                     "all of D; each device has half of it": by_byte / 2,
                     "the bound from the FLOPs, not from HBM": by_flop,
-                    "x left out of HBM's bytes": 2 * (BW / BW_link - 1) * B})
+                    "x left out of HBM's bytes": 2 * (BW / BW_link - 1) * B},
+                   label="D where link and HBM take as long")
     yield Choice("when", "both",
                  {"both": "when D is below both", "either": "when D is below one of them",
                   "flop": "when D is below D_flop, whatever HBM does",
@@ -951,7 +1058,8 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                  "bytes, as in a large batch, that is D < p P / BW_link.",
                  {"either": "The longest of three times binds: it has to outlast both others.",
                   "flop": "At a small batch HBM's bytes take longer than the FLOPs.",
-                  "batch": "The FLOPs grow with B as well: B cancels in D_flop."})
+                  "batch": "The FLOPs grow with B as well: B cancels in D_flop."},
+                 label="When does it set the time?")
 
 
 @problem(
@@ -967,10 +1075,11 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
 def more_P(P: float, BW: float, times: float, D: int, F: int, prompt: int) -> Iterator[AnyPart]:
     if times <= 1:
         raise ValueError("times has to be above 1")
-    for one, names in ((Linear(1, D, F), ("before", "after")),
-                       (Linear(prompt, D, F), ("prefill_before", "prefill_after"))):
+    for step, one, names in (
+            ("Decode", Linear(1, D, F), ("before", "after")),
+            ("Prefill", Linear(prompt, D, F), ("prefill_before", "prefill_after"))):
         W, Q = one.flops, one.algorithmic.hbm_bytes
-        yield _best(W, Q, P, BW, names[0])
+        yield _best(W, Q, P, BW, names[0], f"{step} T_best before")
         t_flop, t_byte = W / (times * P), Q / BW
         best = max(t_flop, t_byte)
         memory = best == t_byte
@@ -979,24 +1088,28 @@ def more_P(P: float, BW: float, times: float, D: int, F: int, prompt: int) -> It
                    {"a time that fell with P, though the bytes set it" if memory
                     else "the old P: it has grown": best / times if memory else W / P,
                     "the shorter of the two times": min(t_flop, t_byte),
-                    "the two times added, as without overlap": t_flop + t_byte,
                     f"P and BW of {CORES} cores, not of one": best / CORES,
                     ("elements counted, not bytes" if memory
-                     else "the growth of P counted twice"): best / 2 if memory else best / times})
+                     else "the growth of P counted twice"): best / 2 if memory else best / times},
+                   label=f"{step} T_best after", extra={SUM: t_flop + t_byte})
         if one.B == 1:
             yield Part("share", W / best / (times * P), "", f"W / after / (times × P) = {flop(W)} "
                        f"/ {time(best)} / ({times:g} × {rate(P)})",
                        {"the old peak, not the new one": W / best / P,
                         "the ratio upside down": best * times * P / W,
                         "per cent without the % sign": 100 * W / best / (times * P),
-                        "the growth of P counted twice": W / best / (times * times * P)})
+                        "the growth of P counted twice": W / best / (times * times * P)},
+                       label="Share of the new peak" + SHARE,
+                       follows=("/", W / (times * P), "after"),
+                       also=_small_share(W / best / (times * P)))
             helps = "bytes" if memory else "peak"
     yield Choice("helps", helps,
                  {"peak": "yet more P", "bytes": "fewer weight bytes, or more BW",
                   "sbuf": "a Tensor Engine that waits less for SBUF"},
                  f"The step's time is {'Q / BW' if helps == 'bytes' else 'W / P'}.",
                  {key: "That is not what takes the time. Find the longer of the two."
-                  for key in ("peak", "bytes", "sbuf") if key != helps})
+                  for key in ("peak", "bytes", "sbuf") if key != helps},
+                 label="What makes decode faster?")
 
 
 OTHERS = {m.name: dict(chip=m.name, P=m.peak("bf16"), BW=m.bw()) for m in (
@@ -1026,20 +1139,21 @@ def _chips(gpu: Mapping[str, Any], tpu: Mapping[str, Any]) -> dict[str, Any]:
 def gpu_tpu(chip_gpu: str, P_gpu: float, BW_gpu: float, chip_tpu: str, P_tpu: float,
             BW_tpu: float, D: int, F: int, B: int) -> Iterator[AnyPart]:
     roofs = {"gpu": (P_gpu, BW_gpu), "tpu": (P_tpu, BW_tpu)}
+    chips = {"gpu": chip_gpu, "tpu": chip_tpu}
     best, memory = {}, []
     for kind, (P, BW) in roofs.items():
         yield Part(f"ridge_{kind}", P / BW, "FLOP/B", f"P / BW = {rate(P)} / {band(BW)}",
                    {"the ratio upside down: BW over P": BW / P,
                     "T and G mixed up: 1 T is 1000 G": P / BW / 1000,
                     "the sparse peak, twice the dense one": 2 * P / BW,
-                    "bytes taken as bits: a factor 8": P / BW / 8})
+                    "bytes taken as bits: a factor 8": P / BW / 8}, label=f"Ridge, {chips[kind]}")
     for name, batch in (("decode", 1), ("prefill", B)):
         W, Q = Linear(batch, D, F).flops, Linear(batch, D, F).algorithmic.hbm_bytes
         for kind, (P, BW) in roofs.items():
             best[name, kind] = max(W / P, Q / BW)
             if name == "decode":
                 memory.append(Q / BW >= W / P)
-            part = _best(W, Q, P, BW, f"{name}_{kind}")
+            part = _best(W, Q, P, BW, f"{name}_{kind}", f"{name.capitalize()}, {chips[kind]}")
             yield replace(part, slips={label: value for label, value in part.slips.items()
                                        if "core" not in label})
     gpu, tpu = best["decode", "gpu"], best["decode", "tpu"]
@@ -1047,7 +1161,7 @@ def gpu_tpu(chip_gpu: str, P_gpu: float, BW_gpu: float, chip_tpu: str, P_tpu: fl
     yield Choice("faster", right, {"gpu": chip_gpu, "tpu": chip_tpu, "same": "neither"},
                  f"{chip_gpu} takes {time(gpu)}, {chip_tpu} {time(tpu)}.",
                  {key: "Compare the two decode times." for key in ("gpu", "tpu", "same")
-                  if key != right})
+                  if key != right}, label="Which is faster in decode?")
     why = "bw" if all(memory) else "peak" if not any(memory) else "mixed"
     yield Choice("why", why,
                  {"peak": "P", "bw": "BW", "ridge": "the ridge: the higher one wins",
@@ -1055,7 +1169,8 @@ def gpu_tpu(chip_gpu: str, P_gpu: float, BW_gpu: float, chip_tpu: str, P_tpu: fl
                  {"bw": "Q / BW is the longer time on both.", "peak": "W / P is the longer time on "
                   "both.", "mixed": "W / P is longer on one, Q / BW on the other."}[why],
                  {key: "Look at which of its two times is T_best on each."
-                  for key in ("peak", "bw", "ridge", "mixed") if key != why})
+                  for key in ("peak", "bw", "ridge", "mixed") if key != why},
+                 label="What decides that?")
 
 
 MIXTURE = MODELS["mixtral-8x7b"]
@@ -1064,8 +1179,8 @@ MIXTURE = MODELS["mixtral-8x7b"]
 @problem(
     "day2.moe",
     ask=TRN2 + "A mixture of {E} experts, each an MLP of three D × F matrices, D = {D}, F = {F}, "
-        "bf16, sends every token through {k} of them. B = {B} tokens are spread evenly, and every "
-        "expert that can get one does. In one kernel, x and y cross once. How many weight bytes "
+        "bf16, sends every token through {k} of them. B = {B} tokens are spread evenly, and all "
+        "experts are used. In one kernel, x and y cross once. How many weight bytes "
         "cross? How many tokens does an expert get (its own B)? Find I and the side of the ridge. "
         "From which B (B_ridge) on is the mixture compute-bound?",
     fixed=dict(ROOFS, B=256, D=MIXTURE.D, F=MIXTURE.F, E=MIXTURE.experts,
@@ -1082,18 +1197,20 @@ def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator
                {"the experts of one token, not of all tokens": weights * k / hit,
                 "one matrix an expert; it has three": weights / 3,
                 "elements counted, not bytes": weights / p,
-                "an expert's weights fetched for every token": weights * each})
+                "an expert's weights fetched for every token": weights * each}, label=W_BYTES)
     yield Part("each", each, "", f"k B / experts = {k} × {B:,} / {hit}",
                {"one expert a token, not k": B / hit,
                 "all tokens in every expert; each gets a share": B,
                 "the places of all tokens, not one expert's share": k * B,
-                "the ratio upside down": hit / (k * B)})
+                "the ratio upside down": hit / (k * B)}, label="Tokens for each expert")
     yield Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
                {"a dense layer: all tokens in every expert": Linear(B, D, F).algorithmic
                 .intensity, "one expert a token, not k": W / k / Q,
                 "a multiply-add counted as one FLOP": W / 2 / Q,
                 "divided by elements, not by bytes": p * W / Q,
-                "the weights of k experts only; all of them cross": W / Q * hit / k})
+                "the weights of k experts only; all of them cross": W / Q * hit / k,
+                "the ratio upside down: bytes over FLOPs": Q / W},
+               follows=("/", W, ("+", "weights", Q - weights)))
     yield _side(W, Q, P, BW)
     cross = first_above(op, "B", ridge)
     if cross.exact == math.inf:
@@ -1101,7 +1218,8 @@ def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator
                                           "some": "a batch that is large enough reaches it"},
                      f"However large B is, I stays below {per_byte(cross.limit)}; the ridge is "
                      f"{per_byte(ridge)}.",
-                     {"some": "x and y grow with B as the work does: see what I tends to."})
+                     {"some": "x and y grow with B as the work does: see what I tends to."},
+                     label=AT_RIDGE)
         return
     B_ridge, near = cross.exact, ridge * p * E / (2 * k)
     yield Part("B_ridge", B_ridge, "", f"3 p ridge experts F / (6 k F - 2 p ridge) = 3 × {p} × "
@@ -1112,7 +1230,7 @@ def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator
                 "one expert a token, not k": B_ridge * k,
                 "k and the number of experts swapped": near * (k / E) ** 2,
                 "x and y left out": near},
-               also=(cross.least,))
+               also=(cross.least,), label=AT_RIDGE)
 
 
 # --- Do -----------------------------------------------------------------------------------------
@@ -1127,26 +1245,33 @@ def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator
                         B=r.choice((512, 1024, 3072, 8192))))
 @told
 def redo(P: float, BW: float, D: int, B: int) -> Iterator[AnyPart]:
-    for op, end in ((Linear(1, D, D), "1"), (Linear(B, D, D), "B")):
-        yield _work(op, f"W_{end}")
-        yield _traffic(op, f"Q_{end}")
-        yield _intensity(op, f"I_{end}")
-        yield _best(op.flops, op.algorithmic.hbm_bytes, P, BW, f"T_{end}")
+    for op, end, who in ((Linear(1, D, D), "1", "one token"),
+                         (Linear(B, D, D), "B", f"{B:,} tokens")):
+        W, Q = f"W_{end}", f"Q_{end}"
+        yield _work(op, W, f"W, {who}")
+        yield _traffic(op, Q, f"Q, {who}")
+        yield _intensity(op, f"I_{end}", (W, Q), f"I, {who}")
+        yield _best(op.flops, op.algorithmic.hbm_bytes, P, BW, f"T_{end}", f"T_best, {who}",
+                    _longer(W, Q, P, BW))
     r = f"{P / BW:.7g}"
     yield _crossing(Linear(1, D, D), P / BW,
                     f"ridge D / (D - 2 ridge) = {r} × {D:,} / ({D:,} - 2 × {r})", "B_ridge")
 
 
 OWN = MODELS["qwen2.5-7b"]
+# Some of these never reach the ridge, some nearly do not.
+NARROW = [dict(D=D, F=F) for D, F in (
+    (200, 4096), (192, 8192), (256, 1024), (384, 384), (256, 2048), (320, 1024))]
 
 
 @problem(
     "day2.do.up_projection",
     ask=TRN2 + "The MLP up-projection of your model goes from D = {D} to F = {F}, bf16. What is "
         "the ridge? Which I does the layer tend to as B grows without end (I_most)? Does any "
-        "batch reach the ridge, and from which B (B_ridge) on is it compute-bound? Put in your "
-        "own D and F.",
-    fixed=dict(ROOFS, D=OWN.D, F=OWN.F), units=ROOF_UNITS, draw=lambda r: r.choice(CARDS))
+        "batch reach the ridge, and from which B (B_ridge) on is it compute-bound? (In "
+        'JupyterLab, give your own: ask("day2.do.up_projection", D=..., F=...).)',
+    fixed=dict(ROOFS, D=OWN.D, F=OWN.F), units=ROOF_UNITS,
+    draw=lambda r: r.choice((r.choice(CARDS), r.choice(NARROW))))
 @told
 def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
     op, ridge, p = Linear(1, D, F), P / BW, P_BF16
@@ -1158,13 +1283,15 @@ def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
                 "divided by elements, not by bytes": most * p,
                 "y left out, though its write crosses": 2 * F / p,
                 "x left out, though its read crosses": 2 * D / p,
-                "the ratio upside down: bytes over FLOPs": 1 / most})
+                "the ratio upside down: bytes over FLOPs": 1 / most},
+               label="I as B grows without end")
     some = op.crossover(ridge) < math.inf
     yield Choice("reaches", "yes" if some else "no",
                  {"yes": "yes, a large enough one", "no": "no, I stays below the ridge"},
                  f"I_most is {per_byte(most)}, the ridge {per_byte(ridge)}.",
-                 {"no" if some else "yes": "Compare I_most with the ridge."})
-    yield _crossing(op, ridge, _algebra(op, ridge), "B_ridge")
+                 {"no" if some else "yes": "Compare I_most with the ridge."},
+                 label="Does any batch reach the ridge?")
+    yield _crossing(op, ridge, _algebra(op, ridge), "B_ridge", _at("ridge", D, F))
 
 
 @problem(
@@ -1172,7 +1299,8 @@ def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
     ask="Count decode attention with a KV cache, for your own model: B = {B} sequences, each with "
         "L = {L} cached tokens; {heads} query heads share {kv_heads} kv heads of d = {d}, bf16. "
         + SCORES + "Find W, Q and I, the share of Q that is the K and V caches, and the tensor "
-        "that dominates Q. Why is I so low? Put in your own sizes.",
+        "that dominates Q. Why is I so low? (In JupyterLab, give your own: "
+        'ask("day2.do.kv_cache", L=..., heads=..., kv_heads=..., d=...).)',
     fixed=dict(B=4, L=32768, heads=OWN.heads, kv_heads=OWN.kv_heads, d=OWN.d),
     draw=lambda r: dict(B=r.choice((2, 3, 8)), L=r.choice((1024, 8192, 65536)), **r.choice([
         dict(heads=m.heads, kv_heads=m.kv_heads, d=m.d) for m in MODELS.values()
@@ -1188,11 +1316,12 @@ def do_kv_cache(B: int, L: int, heads: int, kv_heads: int, d: int) -> Iterator[A
                 "one cache shared by the whole batch": B * W / Q,
                 "one product of two left out: q with K, scores with V": W / 2 / Q,
                 "divided by elements, not by bytes": P_BF16 * W / Q,
-                "the ratio upside down: bytes over FLOPs": Q / W})
+                "the ratio upside down: bytes over FLOPs": Q / W}, follows=("/", "W", "Q"))
     yield Part("share", cache / Q, "", f"caches / Q = {byte(cache)} / {byte(Q)}",
                {"the share of q and o": 1 - cache / Q, "one of K and V left out": cache / Q / 2,
                 "per cent without the % sign": 100 * cache / Q,
-                "one kv head counted, not all": cache / Q / kv_heads})
+                "one kv head counted, not all": cache / Q / kv_heads},
+               label="Caches' share of Q" + SHARE, follows=("/", cache, "Q"))
     yield _dominates(op)
     yield Choice("why", "few",
                  {"few": "each cached number is read once and serves few query heads",
@@ -1202,7 +1331,8 @@ def do_kv_cache(B: int, L: int, heads: int, kv_heads: int, d: int) -> Iterator[A
                  "crosses again for the next token.",
                  {"small": "d is in W and in Q alike and cancels.",
                   "softmax": "I counts FLOPs and bytes; how fast softmax runs is not in it.",
-                  "batch": "Each further sequence brings a cache of its own."})
+                  "batch": "Each further sequence brings a cache of its own."},
+                 label="Why is I so low?")
 
 
 # --- check yourself -----------------------------------------------------------------------------
@@ -1235,7 +1365,8 @@ def check_2048(ridge: float, D: int, other: int) -> Iterator[AnyPart]:
     yield Choice("than_other", right, options,
                  f"A token brings 2 D numbers and D² multiply-adds, D / 2 for each number: "
                  f"{'fewer' if narrow else 'more'} than with D = {other:,}.",
-                 {key: text for key, text in reasons.items() if key != right})
+                 {key: text for key, text in reasons.items() if key != right},
+                 label=f"More or less than for {other:,}?")
 
 
 PROBLEMS = collect(globals())
