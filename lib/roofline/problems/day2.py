@@ -47,7 +47,7 @@ ROOF_UNITS = {"P": "FLOP/s", "BW": "B/s"}
 RIDGE = float(round(CORE.ridge("bf16")))
 
 TRN2 = "Take one physical Trn2 core, P = {P} in bf16 and BW = {BW}. "
-LAYER = "y = x W with x {B} × {D}, W {D} × {F}, all in bf16. "
+LAYER = "x ({B} × {D}) times weights ({D} × {F}) gives y, all in bf16. "
 SQUARE = dict(D=4096, F=4096)
 
 Body = Callable[..., Iterable[AnyPart]]
@@ -143,8 +143,8 @@ def _unmoved(op: Linear) -> dict[str, float]:
 def _traffic(op: Linear, name: str = "Q", label: str = "", follows: Follow | None = None) -> Part:
     Q, p = op.algorithmic.hbm_bytes, BYTES[op.dtype]
     x = p * op.B * op.D
-    return Part(name, Q, "B", f"p (B D + D F + B F) = {p} B × ({op.B:,} × {op.D:,} + {op.D:,} × "
-                f"{op.F:,} + {op.B:,} × {op.F:,})",
+    return Part(name, Q, "B", f"p (B D + D F + B F) = {p} bytes × ({op.B:,} × {op.D:,} + {op.D:,} "
+                f"× {op.F:,} + {op.B:,} × {op.F:,})",
                 {"the weights left out": Q - _weights(op), **_unmoved(op),
                  "x left out, though its read crosses": Q - x, "elements counted, not bytes": Q / p,
                  "4 bytes a number, as in fp32": 2 * Q,
@@ -318,8 +318,8 @@ open_ridge = replace(
 
 @problem(
     "day2.flops",
-    ask="y = x W with x {B} × {D} and W {D} × {F}. How many numbers does y have? How many "
-        "multiply-adds make one of them? What is the work W of the layer in FLOPs?",
+    ask="x ({B} × {D}) times weights ({D} × {F}) gives y. How many numbers does y have? How "
+        "many multiply-adds make one of them? What is the work W of the layer in FLOPs?",
     fixed=dict(B=32, D=1024, F=3072),
     draw=lambda r: dict(B=r.choice((16, 48, 96, 256)), D=r.choice((768, 1536, 2048)),
                         F=r.choice((4096, 6144, 8192))))
@@ -329,7 +329,8 @@ def flops(B: int, D: int, F: int) -> Iterator[AnyPart]:
                {"the size of x; y has F columns": B * D,
                 "the size of the weights; y has B rows": D * F,
                 "rows and columns added, not multiplied": B + F}, label="Numbers in y")
-    yield Part("each", D, "", f"D = {D:,}\nOne number of y is a row of x times a column of W.",
+    yield Part("each", D, "", f"D = {D:,}\nOne number of y is a row of x times a column of "
+               "the weights.",
                {"FLOPs counted, not multiply-adds": 2 * D,
                 "F in place of D: the sum runs over the columns of x": F,
                 "a whole row of y, not one number of it": D * F,
@@ -354,7 +355,8 @@ def bytes_(B: int, D: int, F: int) -> Iterator[AnyPart]:
                   "weights": "the weights: activations stay on chip",
                   "all": "x and the weights in, y out",
                   "partial": "x and the weights in, each partial sum of y out and in"},
-                 "x and W are read, y is written. Partial sums stay on chip until they are done.",
+                 "x and the weights are read, y is written. Partial sums stay on chip until they "
+                 "are done.",
                  {"inputs": "It is made on chip, and then it has to go to HBM.",
                   "weights": "This layer stands alone: x comes from HBM and y goes there.",
                   "partial": "A sum can stay on chip until it is finished; then it leaves once."},
@@ -363,7 +365,7 @@ def bytes_(B: int, D: int, F: int) -> Iterator[AnyPart]:
         size = sizes[tensor]
         wrong = {"x": ("F columns in place of D", B * F), "y": ("D columns in place of F", B * D),
                  "weights": ("B rows in place of D", B * F)}[name]
-        yield Part(name, size, "B", f"p × {a:,} × {b:,} = {p} B × {a:,} × {b:,}",
+        yield Part(name, size, "B", f"p × {a:,} × {b:,} = {p} bytes × {a:,} × {b:,}",
                    {"elements counted, not bytes": size / p,
                     "4 bytes a number, as in fp32": 2 * size,
                     "the bytes of a number counted, and a 2 of FLOPs as well": 4 * size,
@@ -414,7 +416,7 @@ def why_I_is_B(B: int) -> Iterator[AnyPart]:
                 "the bytes counted in: 2 FLOPs a token, no more": 4 * B},
                label="FLOPs for each weight")
     for p in (2, 1, 4):
-        yield Part(f"I_{p}", 2 * B / p, "FLOP/B", f"2 B / p = 2 × {B} / {p} B",
+        yield Part(f"I_{p}", 2 * B / p, "FLOP/B", f"2 B / p = 2 × {B} / {p} byte{'s' * (p > 1)}",
                    {"a multiply-add counted as one FLOP": B / p,
                     "the bytes of a weight left out" if p > 1 else
                     "the 2 of a multiply-add counted twice": 2 * B if p > 1 else 4 * B,
@@ -556,7 +558,8 @@ def rival_moves(P: float, BW_page: float, BW_low: float, BW_high: float, D: int,
                    label=f"Batch at {band(BW)}",
                    follows=_at(f"ridge_{name}", D, D))
     apart = (at["low"] - at["high"]) / at["page"]
-    yield Part("apart", apart, "", f"(B_low - B_high) / B_page = ({at['low']:.5g} - "
+    yield Part("apart", apart, "", f"(B at {band(BW_low)} - B at {band(BW_high)}) / B at "
+               f"{band(BW_page)} = ({at['low']:.5g} - "
                f"{at['high']:.5g}) / {at['page']:.5g}",
                {"ridges compared, not batches": (ridges["low"] - ridges["high"]) / ridges["page"],
                 "from the page's own to one end, not from end to end":
@@ -634,8 +637,8 @@ def int8(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     W, Q, Q_wide = op.flops, op.algorithmic.hbm_bytes, wide.algorithmic.hbm_bytes
     scales = Linear(B, D, F, w_dtype="int8", scales="channel").algorithmic.hbm_bytes - Q
     best, before = (max(W / P, q / BW) for q in (Q, Q_wide))
-    yield Part("Q", Q, "B", f"p (B D + B F) + 1 B × D F = {P_BF16} B × ({B:,} × {D:,} + {B:,} × "
-               f"{F:,}) + 1 B × {D:,} × {F:,}",
+    yield Part("Q", Q, "B", f"p (B D + B F) + 1 byte × D F = {P_BF16} bytes × ({B:,} × {D:,} + "
+               f"{B:,} × {F:,}) + 1 byte × {D:,} × {F:,}",
                {"2 bytes a weight, as in bf16": Q_wide, "the weights left out": Q - _weights(op),
                 "8 bytes a weight: int8 has 8 bits": Q + 7 * _weights(op),
                 "half a byte a weight, as with 4 bits": Q - _weights(op) / 2,
@@ -659,14 +662,14 @@ def int8(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
                label="Times faster than bf16",
                follows=("/", before, "T_best"))
     p = BYTES[SCALE_DTYPE]
-    yield Part("scales", scales, "B", f"{p} B × F = {p} B × {F:,}",
+    yield Part("scales", scales, "B", f"{p} bytes × F = {p} bytes × {F:,}",
                {"a scale for every weight, not for every column": p * D * F,
                 "elements counted, not bytes": F,
                 "2 bytes a scale, as in bf16": 2 * F, "one scale in all, not one a column": p,
                 "a scale for every row, not for every column": p * D}, label="Bytes of the scales")
     saved = Q_wide - Q
     yield Part("lost", scales / saved, "", f"scales / (D F) = {byte(scales)} / {byte(saved)}\n"
-               "Each weight saved 2 B - 1 B.",
+               "Each weight saved 2 bytes - 1 byte.",
                {"the ratio upside down": saved / scales, "scales counted as elements, not as bytes":
                 F / saved, "a scale for every weight, not for every column": p,
                 "per cent without the % sign": 100 * scales / saved,
@@ -685,16 +688,16 @@ def _attention(op: DecodeAttention) -> Iterator[Part]:
     """W and Q of decode attention."""
     W, Q = op.flops, op.algorithmic.hbm_bytes
     B, L, d, H, G, p = op.B, op.L, op.d, op.heads, op.kv_heads or op.heads, BYTES[op.dtype]
-    yield Part("W", W, "FLOP", f"4 B H L d = 4 × {B} × {H} × {L:,} × {d}\nFor each head: q times "
-               "L keys, and L weights times the values, 2 L d FLOPs each.",
+    yield Part("W", W, "FLOP", f"4 B heads L d = 4 × {B} × {H} × {L:,} × {d}\nFor each head: q "
+               "times L keys, and L weights times the values, 2 L d FLOPs each.",
                {"one product of two left out: q with K, scores with V": W / 2,
                 "one product of two, and a multiply-add as one FLOP": W / 4,
                 "one head counted, not all": W / H,
                 "L new tokens, as in prefill; there is one": W * L,
                 "one sequence counted, not the batch": W / B})
     yield Part("Q", Q, "B",
-               f"p (2 B {'H' if G == H else 'G'} L d + 2 B H d) = {p} B × (2 × {B} × {G} × {L:,} × "
-               f"{d} + 2 × {B} × {H} × {d})",
+               f"p (2 B {'heads' if G == H else 'kv_heads'} L d + 2 B heads d) = "
+               f"{p} bytes × (2 × {B} × {G} × {L:,} × {d} + 2 × {B} × {H} × {d})",
                {"one of K and V left out, or elements counted for bytes": Q / 2,
                 "one of K and V left out, and elements counted for bytes": Q / 4,
                 "one sequence's cache for the whole batch": Q / B,
@@ -816,18 +819,18 @@ def mla(P: float, BW: float, B: int, L: int, heads: int, d: int, latent: int, ro
     op = LatentDecodeAttention(B, L, heads, latent, rope)
     W, Q, p = op.flops, op.algorithmic.hbm_bytes, P_BF16
     mha, row = p * 2 * heads * d, p * (latent + rope)
-    yield Part("mha", mha, "B", f"p × 2 × heads × d = {p} B × 2 × {heads} × {d}",
+    yield Part("mha", mha, "B", f"p × 2 × heads × d = {p} bytes × 2 × {heads} × {d}",
                {"one of K and V left out, or elements counted for bytes": mha / 2,
                 "one head counted, not all": mha / heads,
                 "one of K and V left out, and elements counted for bytes": mha / 4},
                label="Bytes of a token in MHA")
-    yield Part("mla", row, "B", f"p × (latent + rope) = {p} B × ({latent} + {rope})",
+    yield Part("mla", row, "B", f"p × (latent + rope) = {p} bytes × ({latent} + {rope})",
                {"elements counted, not bytes": row / p,
                 "a row for every head; one serves all": row * heads,
                 "K and V counted; the row is both at once": 2 * row,
                 f"the {rope} numbers of the position left out": p * latent},
                label="Bytes of a token's row in MLA")
-    yield Part("smaller", mha / row, "", f"mha / mla = {mha:,} B / {row:,} B",
+    yield Part("smaller", mha / row, "", f"mha / mla = {mha:,} bytes / {row:,} bytes",
                {"the ratio upside down": row / mha,
                 "one of the two in elements, not in bytes": mha / row * p,
                 "one of K and V left out": mha / row / 2,
@@ -869,15 +872,15 @@ def long_context(D: int, heads: int, kv_heads: int, d: int, F: int, B: int) -> I
     one, two = (DecodeAttention(1, L, d, heads, kv_heads).algorithmic.hbm_bytes for L in (1, 2))
     token = two - one
     yield Part("weights", weights, "B",
-               f"p × (2 D heads d + 2 D kv_heads d + 3 D F) = {p} B × (2 × {D:,} × {heads * d:,} + "
-               f"2 × {D:,} × {kv_heads * d:,} + 3 × {D:,} × {F:,})",
+               f"p × (2 D heads d + 2 D kv_heads d + 3 D F) = {p} bytes × "
+               f"(2 × {D:,} × {heads * d:,} + 2 × {D:,} × {kv_heads * d:,} + 3 × {D:,} × {F:,})",
                {"the attention projections left out": mlp,
                 "elements counted, not bytes": weights / p,
                 "two matrices in the MLP; it has three": weights - mlp / 3,
                 "the MLP left out": weights - mlp,
                 "k and v as wide as q; they have kv_heads heads":
                 mlp + 4 * _weights(parts[0])}, label=W_BYTES)
-    yield Part("token", token, "B", f"p × 2 × kv_heads × d = {p} B × 2 × {kv_heads} × {d}",
+    yield Part("token", token, "B", f"p × 2 × kv_heads × d = {p} bytes × 2 × {kv_heads} × {d}",
                {"one of K and V left out, or elements counted for bytes": token / 2,
                 "one of K and V left out, and elements counted for bytes": token / 4,
                 "one kv head counted, not all": token / kv_heads,
@@ -885,7 +888,9 @@ def long_context(D: int, heads: int, kv_heads: int, d: int, F: int, B: int) -> I
                 "the token's row of x, not its K and V": p * D}, label="Cache bytes of one token")
     for name, n, other in (("L_one", 1, B), ("L_batch", B, 1)):
         L = weights / (n * token)
-        yield Part(name, L, "", f"weights / (B × token) = {byte(weights)} / ({n} × {byte(token)})",
+        caches = f"({n} × {byte(token)})" if n > 1 else byte(token)
+        yield Part(name, L, "", f"weights / {'(B × token)' if n > 1 else 'token'} = "
+                   f"{byte(weights)} / {caches}",
                    {"one sequence's cache for the whole batch" if n > 1
                     else "the whole batch; this is one sequence": weights / (other * token),
                     "one of K and V left out": 2 * L,
@@ -970,11 +975,12 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
 @problem(
     "day2.do.two_chips",
     ask="Two Trn2 devices, each with P = {P} in bf16, BW = {BW} of HBM and BW_link = {BW_link} to "
-        "the other (all links together, taken as one way), share y = x W, x {B} × {D}, W {D} × "
-        "{F}, bf16. D is split: each device takes half of the columns of x and half of the rows "
-        "of W, and so has a partial sum of every number of y. They exchange these (bf16), so that "
-        "each ends with all of y. For one device, find W, Q (its halves read, a y written), the "
-        "bytes Q_link it sends, the three times, the roof that binds and T_best. The transfer "
+        "the other (all links together, taken as one way), share a linear layer: x ({B} × {D}) "
+        "times weights ({D} × {F}) gives y, bf16. D is split: each device takes half of the "
+        "columns of x and half of the rows of the weights, and so has a partial sum of every "
+        "number of y. They exchange these (bf16), so that each ends with all of y. For one device, "
+        "find the work W, the traffic Q (its halves read, a y written), the bytes Q_link it sends, "
+        "the three times, the roof that binds and T_best. The transfer "
         "outlasts the FLOPs while D is below which D_flop? It outlasts the bytes of HBM while D is "
         "below which D_HBM? And when does it set the time? (In JupyterLab, give your own: "
         'ask("day2.do.two_chips", B=..., D=..., F=...).)',
@@ -993,19 +999,21 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                {"all of D; each device has half of it": 2 * W,
                 "a multiply-add counted as one FLOP": W / 2,
                 "B or F halved as well as D": W / 4})
-    yield Part("Q", Q, "B", f"p (B D / 2 + D F / 2 + B F) = {p} B × ({B:,} × {D // 2:,} + "
+    yield Part("Q", Q, "B", f"p (B D / 2 + D F / 2 + B F) = {p} bytes × ({B:,} × {D // 2:,} + "
                f"{D // 2:,} × {F:,} + {B:,} × {F:,})",
-               {"all of x and W; each device has half": Linear(B, D, F).algorithmic.hbm_bytes,
+               {"all of x and the weights; each device has half":
+                Linear(B, D, F).algorithmic.hbm_bytes,
                 "elements counted, not bytes": Q / p,
                 "y left out, though its write crosses": Q - p * B * F,
                 "half of y; its partial sums are B × F numbers": Q - p * B * F // 2,
                 "the weights left out": Q - _weights(op)})
-    yield Part("Q_link", sent, "B", f"p B F = {p} B × {B:,} × {F:,}\nHalf of its partial sums go "
-               "to the other, which adds them; half of the finished numbers go as well.",
+    yield Part("Q_link", sent, "B", f"p B F = {p} bytes × {B:,} × {F:,}\nHalf of its partial sums "
+               "go to the other, which adds them; half of the finished numbers go as well.",
                {"half of it: bytes a number, or the way back, left out": sent / 2,
                 "what both devices send, not one": 2 * sent,
                 "its half of x sent, not sums of y": p * B * D // 2,
-                "its half of W sent, not sums of y": p * D * F // 2}, label="Bytes sent (Q_link)")
+                "its half of the weights sent, not sums of y": p * D * F // 2},
+               label="Bytes sent (Q_link)")
     for name, roof, why in (("T_flop", "compute", f"W / P = {flop(W)} / {rate(P)}"),
                             ("T_HBM", "HBM", f"Q / BW = {byte(Q)} / {band(BW)}"),
                             ("T_link", "link", f"Q_link / BW_link = {byte(sent)} / "
@@ -1034,12 +1042,12 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                 "one core's P, not the device's": by_flop / CORES,
                 "HBM's bandwidth in place of the link's": p * P / BW,
                 "the ratio upside down": BW_link / P / p},
-               label="D where link and FLOPs take as long")
+               label="D_flop, where link and FLOPs tie")
     if by_byte <= 0:
         yield Choice("D_HBM", "never", {"never": "it never does", "some": "while D is small"},
-                     "The link is no slower than HBM, and HBM moves the y as well as x and W.",
+                     "The link is no slower than HBM, and HBM moves x and weights besides y.",
                      {"some": "The same y crosses HBM, and more with it, at no higher rate."},
-                     label="D where link and HBM take as long")
+                     label="D_HBM, where link and HBM tie")
     else:
         yield Part("D_HBM", by_byte, "",
                    f"2 (BW / BW_link - 1) B F / (B + F) = 2 × ({band(BW)} / {band(BW_link)} - 1) × "
@@ -1049,7 +1057,7 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                     "all of D; each device has half of it": by_byte / 2,
                     "the bound from the FLOPs, not from HBM": by_flop,
                     "x left out of HBM's bytes": 2 * (BW / BW_link - 1) * B},
-                   label="D where link and HBM take as long")
+                   label="D_HBM, where link and HBM tie")
     yield Choice("when", "both",
                  {"both": "when D is below both", "either": "when D is below one of them",
                   "flop": "when D is below D_flop, whatever HBM does",
@@ -1192,13 +1200,14 @@ MIXTURE = MODELS["mixtral-8x7b"]
 def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator[AnyPart]:
     op, p, ridge = MoE(B, D, F, E, k), P_BF16, P / BW
     W, Q, hit, weights = op.flops, op.algorithmic.hbm_bytes, op.most_hit, _weights(op)
-    each = k * B / hit
-    yield Part("weights", weights, "B", f"p × experts × 3 D F = {p} B × {hit} × 3 × {D:,} × {F:,}",
+    each, used = k * B / hit, "E" if hit == E else "experts"
+    yield Part("weights", weights, "B", f"p × {used} × 3 D F = {p} bytes × {hit} × 3 × {D:,} × "
+               f"{F:,}",
                {"the experts of one token, not of all tokens": weights * k / hit,
                 "one matrix an expert; it has three": weights / 3,
                 "elements counted, not bytes": weights / p,
                 "an expert's weights fetched for every token": weights * each}, label=W_BYTES)
-    yield Part("each", each, "", f"k B / experts = {k} × {B:,} / {hit}",
+    yield Part("each", each, "", f"k B / {used} = {k} × {B:,} / {hit}",
                {"one expert a token, not k": B / hit,
                 "all tokens in every expert; each gets a share": B,
                 "the places of all tokens, not one expert's share": k * B,
@@ -1222,10 +1231,10 @@ def moe(P: float, BW: float, B: int, D: int, F: int, E: int, k: int) -> Iterator
                      label=AT_RIDGE)
         return
     B_ridge, near = cross.exact, ridge * p * E / (2 * k)
-    yield Part("B_ridge", B_ridge, "", f"3 p ridge experts F / (6 k F - 2 p ridge) = 3 × {p} × "
+    yield Part("B_ridge", B_ridge, "", f"3 p ridge E F / (6 k F - 2 p ridge) = 3 × {p} × "
                f"{ridge:.7g} × {E} × {F:,} / (6 × {k} × {F:,} - 2 × {p} × {ridge:.7g})\n"
-               "From 6 B k D F = ridge × p (2 B D + 3 experts D F). Nearly: an expert needs "
-               f"p / 2 × ridge tokens and gets k B / experts, so B = {near:.4g}.",
+               "From 6 B k D F = ridge × p (2 B D + 3 E D F). Nearly: an expert needs "
+               f"p / 2 × ridge tokens and gets k B / E, so B = {near:.4g}.",
                {"the ridge of a dense layer: an expert gets a share of B": near * k / E,
                 "one expert a token, not k": B_ridge * k,
                 "k and the number of experts swapped": near * (k / E) ** 2,
@@ -1277,7 +1286,7 @@ def do_up_projection(P: float, BW: float, D: int, F: int) -> Iterator[AnyPart]:
     op, ridge, p = Linear(1, D, F), P / BW, P_BF16
     most = 2 * D * F / (p * (D + F))
     yield _ridge(P, BW)
-    yield Part("I_most", most, "FLOP/B", f"2 D F / (p (D + F)) = 2 × {D:,} × {F:,} / ({p} B × "
+    yield Part("I_most", most, "FLOP/B", f"2 D F / (p (D + F)) = 2 × {D:,} × {F:,} / ({p} bytes × "
                f"({D:,} + {F:,}))\nIn W / Q only the terms with B are left.",
                {"a multiply-add counted as one FLOP": most / 2,
                 "divided by elements, not by bytes": most * p,
