@@ -230,6 +230,7 @@ SLIPS = {
         ("weights", 2 * 32 * 3072, "B"), ("y", 2 * 32 * 1024, "D columns"),
         ("Q", 2 * (32 * 1024 + 32 * 3072), "weights left"),
         ("Q", 2 * (32 * 1024 + 1024 * 3072), "y left"),
+        ("Q", 2 * 1024 * 3072, "x and y both"),
         ("Q", 32 * 1024 + 1024 * 3072 + 32 * 3072, "elements")],
     "day2.decode": [
         ("W", N * N, "as one FLOP"), ("W", 2 * N, "D multiply-adds"), ("Q", Q_1 / 2, "elements"),
@@ -238,18 +239,23 @@ SLIPS = {
         ("T_flop", W_1 / BW, "by BW"), ("T_flop", W_1 / P * 4, "fp32's"),
         ("T_flop", W_1 / P8, "8 cores"), ("T_byte", Q_1 / P, "by P"),
         ("T_byte", Q_1 / BW8, "8 cores"), ("T_byte", Q_1 / (375 * 2**30), "GiB"),
-        ("T_byte", 8 * Q_1 / BW, "factor 8"), ("T_best", W_1 / P, "the shorter"),
+        ("T_byte", 8 * Q_1 / BW, "factor 8"), ("T_flop", Q_1 / BW, "time of the bytes"),
+        ("T_byte", W_1 / P, "time of the FLOPs"), ("busy", "0.5", "lost its %"),
+        ("T_best", W_1 / P, "the shorter"),
         ("busy", 89.52 / 0.4267, "upside down"), ("busy", 1 - 0.00477, "idle"),
         ("busy", 0.477, "per cent")],
     "day2.why_I_is_B": [
         ("uses", 8, "as one FLOP"), ("uses", 2, "one token"), ("I_2", 4, "as one FLOP"),
-        ("I_2", 16, "the bytes"), ("I_1", 8, "as one FLOP"), ("I_4", 16, "the bytes"),
+        ("I_2", 16, "the bytes"), ("I_1", 8, "as in bf16"), ("I_4", 8, "as in bf16"),
+        ("I_4", 16, "the bytes"),
         ("I_4", 2, "as one FLOP"), ("I_4", 1 / 4, "upside down")],
     "day2.fade.prefill": [
         ("Q", 2 * 2 * 2048 * N, "weights left"), ("Q", 2 * (2048 * N + N * N), "y left"),
         ("Q", 2 * Q_B, "4 bytes"), ("Q", 2 * (2 * 2048 * N + 2048 * N * N), "for every token"),
         ("I", 1 / 1024, "upside down"), ("I", 512, "as one FLOP"), ("I", 2048, "while B is small"),
-        ("T_best", Q_B / BW, "the shorter"), ("T_best", Q_B / BW + W_B / P, "times added"),
+        ("Q", 2 * N * N, "x and y left out"), ("T_byte", 2 * N * N / BW, "x and y left out"),
+        ("T_flop", Q_B / BW, "time of the bytes"), ("T_byte", W_B / P, "time of the FLOPs"),
+        ("T_best", Q_B / BW, "the shorter"), ("T_best", Q_B / BW + W_B / P, "T_worst"),
         ("T_best", W_B / P / 2, "as one FLOP"), ("T_best", W_B / P8, "8 cores")],
     "day2.crossover": [
         ("numerator", 2 * 860_160, "D doubled"), ("numerator", 210 * N * N, "D² kept"),
@@ -259,7 +265,9 @@ SLIPS = {
         ("B", 210 * N / (N - 210), "x and y left"), ("B", 3676, "numerator"),
         ("B", 52.5 * N / (N - 105), "fp32's")],
     "day2.fade.up_projection": [
-        ("Q", UP[1] - 2 * 4096 * 14336, "weights left"), ("I", 128, "while B is small"),
+        ("Q", UP[1] - 2 * 4096 * 14336, "weights left"),
+        ("Q", 2 * 4096 * 14336, "x and y both"), ("Q", "117 MB", "x and y both"),
+        ("I", 128, "while B is small"),
         ("B_ridge", RIDGE, "while B is small"),
         ("B_ridge", crosses(4096, 14336, 2 * RIDGE), "as one FLOP")],
     "day2.rival_moves": [
@@ -281,7 +289,7 @@ SLIPS = {
         ("faster", 4, "counted twice"), ("scales", 4 * N * N, "every weight"),
         ("scales", N, "bytes"),
         ("lost", 1 / N, "elements, not"), ("lost", 2 / N, "saved 1"),
-        ("lost", N / 4, "upside down")],
+        ("lost", N / 4, "upside down"), ("lost", 0.1, "lost its %")],
     "day2.kv_cache": [
         ("W", MHA["W"] / 2, "one product"), ("W", MHA["W"] / 32, "one head"),
         ("W", MHA["W"] * 4096, "L new tokens"), ("Q", MHA["Q"] / 2, "K and V"),
@@ -291,7 +299,8 @@ SLIPS = {
         ("g", 1 / 4, "upside down"), ("g", 32, "all query heads"), ("g", 8, "kv heads"),
         ("Q", MHA["Q"], "every query head"), ("I", 1, "one query head"),
         ("I", 32, "all query heads"),
-        ("I", 8, "by elements"), ("faster", 1, "bytes set"), ("faster", 32, "one head")],
+        ("I", 8, "by elements"), ("T_best", MHA["Q"] / BW, "MHA's caches"),
+        ("faster", 1, "bytes set"), ("faster", 32, "one head")],
     "day2.mla": [
         ("mha", 2 * 128 * 128, "K and V"), ("mha", 2 * 2 * 128, "one head"),
         ("mla", 576, "elements"), ("mla", 2 * 2 * 576, "at once"), ("mla", 2 * 512, "position"),
@@ -307,7 +316,8 @@ SLIPS = {
     "day2.link": [
         ("T_flop", 400e9 / P, "one core's"), ("T_HBM", 1.5e9 / LINK, "HBM's bytes over"),
         ("T_HBM", 1.5e9 / BW, "one core's"), ("T_link", 1e9 / BW8, "over HBM's"),
-        ("T_link", 2.5e9 / LINK, "added up"), ("T_best", 400e9 / P8, "three roofs"),
+        ("T_link", 2.5e9 / LINK, "added up"), ("T_flop", 0.5e-3, "time of HBM's"),
+        ("T_best", 400e9 / P8, "three roofs"),
         ("rate", P8, "three roofs"), ("rate", LINK, "bytes over")],
     "day2.do.two_chips": [
         ("W", 2 * HALF["W"], "all of D"), ("W", HALF["W"] / 2, "as one FLOP"),
@@ -321,6 +331,7 @@ SLIPS = {
     "day2.more_P": [
         ("before", W_1 / P, "the shorter"), ("after", Q_1 / BW / 2, "fell with P"),
         ("share", W_1 / (Q_1 / BW) / P, "the new one"), ("share", 419.6, "upside down"),
+        ("prefill_before", W_B / P + Q_B / BW, "T_worst"),
         ("prefill_after", W_B / P, "the old P"), ("prefill_after", W_B / P / 4, "counted twice")],
     "day2.gpu_tpu": [
         ("ridge_gpu", 3.35 / 989.4, "upside down"), ("ridge_gpu", 2 * 989.4 / 3.35, "sparse"),
@@ -358,6 +369,41 @@ def test_a_misconception_is_recognised(id, name, answer, words):
     line, kind = repr(wrong.value).splitlines()[0], wrong.value.report
     assert next(o.kind for o in kind.outcomes if o.name == name) == "slip", line
     assert words in line.partition("Looks like")[2], line
+
+
+@pytest.mark.parametrize(("id", "name", "answer"), [
+    ("day2.int8", "lost", "0.1 %"), ("day2.int8", "lost", "0.098 %"),
+    ("day2.decode", "busy", "0.5 %"), ("day2.more_P", "share", "0.2 %")])
+def test_a_small_share_may_have_one_digit(id, name, answer):
+    assert ask(id).check(**{name: answer}).outcomes
+
+
+def test_some_drawn_layers_never_reach_the_ridge():
+    qs = [ask("day2.do.up_projection", seed) for seed in range(1, 40)]
+    never = [1 / q.inputs["D"] + 1 / q.inputs["F"] > 1 / RIDGE for q in qs]
+    assert 5 < sum(never) < 30
+    for q, no in zip(qs, never, strict=True):
+        assert q.check(reaches="no" if no else "yes").outcomes
+
+
+def test_the_ridge_in_words_says_which_link_and_which_dtype():
+    over_dma = {272e9, 368e9, 528e9}
+    seen = set()
+    for seed in range(40):
+        q = ask("day2.open.ridge", seed)
+        seen.add(q.inputs["BW"])
+        assert ("over its DMA engines" in q.text) == (q.inputs["BW"] in over_dma)
+        assert "bf16 number is two bytes" in q.parts[0].slips["uses"]
+    assert over_dma < seen
+
+
+@pytest.mark.parametrize("id", NUMBERS)
+def test_a_part_named_like_code_has_a_prompt_for_people(id):
+    symbols = {"W", "Q", "I", "ridge", "T_best", "T_worst"}
+    for seed in range(8):
+        for part in ask(id, seed).parts:
+            assert part.label or part.name in symbols, part.name
+            assert len(part.label) <= 48
 
 
 # --- rivals: right for another bandwidth of HBM --------------------------------------------------

@@ -13,7 +13,7 @@ from functools import partial, wraps
 from typing import Any
 
 from .. import machine
-from ..check import AnyPart, Choice, Follow, Part, collect, problem
+from ..check import AnyPart, Choice, Follow, Part, accepted, collect, problem
 from ..ops import (
     BYTES,
     MODELS,
@@ -133,23 +133,27 @@ def _work(op: Linear, name: str = "W", label: str = "") -> Part:
 
 
 def _unmoved(op: Linear) -> dict[str, float]:
-    """Q without y, and without x and y; one slip where x is too small to tell them apart."""
-    weights, no_y = _weights(op), op.algorithmic.hbm_bytes - _output(op)
+    """Q without y, and without x and y: one slip where x is too small to tell them apart."""
+    Q, weights = op.algorithmic.hbm_bytes, _weights(op)
+    no_y = Q - _output(op)
     if weights > 0.982 * no_y:
-        return {"y left out, or x and y both": math.sqrt(weights * no_y)}
+        between = math.sqrt(weights * no_y)
+        near = accepted(between)[1] >= accepted(Q)[0]  # only few answers can be told from Q
+        return {"y left out, or x and y both": weights if near else between}
     return {X_AND_Y: weights, "y left out, though its write crosses": no_y}
 
 
 def _traffic(op: Linear, name: str = "Q", label: str = "", follows: Follow | None = None) -> Part:
     Q, p = op.algorithmic.hbm_bytes, BYTES[op.dtype]
-    x = p * op.B * op.D
+    x, unmoved = p * op.B * op.D, _unmoved(op)
+    both = len(unmoved) > 1
     return Part(name, Q, "B", f"p (B D + D F + B F) = {p} bytes × ({op.B:,} × {op.D:,} + {op.D:,} "
                 f"× {op.F:,} + {op.B:,} × {op.F:,})",
-                {"the weights left out": Q - _weights(op), **_unmoved(op),
+                {"the weights left out": Q - _weights(op), **(unmoved if both else {}),
                  "x left out, though its read crosses": Q - x, "elements counted, not bytes": Q / p,
                  "4 bytes a number, as in fp32": 2 * Q,
                  "the weights fetched once for every token": Q + (op.B - 1) * _weights(op)},
-                label=label, follows=follows)
+                label=label, follows=follows, extra={} if both else unmoved)
 
 
 def _intensity(op: Linear, name: str = "I", W_Q: tuple[Follow, Follow] = ("W", "Q"),
@@ -178,8 +182,9 @@ def _ridge(P: float, BW: float, I: float | None = None) -> Part:
 
 
 def _t_flop(W: float, Q: float, P: float, BW: float, follows: Follow = "W") -> Part:
+    near = math.isclose(W, Q, rel_tol=0.01)
     return Part("T_flop", W / P, "s", f"W / P = {flop(W)} / {rate(P)}",
-                {"FLOPs divided by BW": W / BW,
+                {"FLOPs divided by BW" + near * ", or the time of the bytes": W / BW,
                  "a multiply-add counted as one FLOP": W / P / 2,
                  "fp32's peak in place of bf16's": W / P / FP32_SHARE,
                  f"P of {CORES} cores, not of one": W / P / CORES},
@@ -189,8 +194,9 @@ def _t_flop(W: float, Q: float, P: float, BW: float, follows: Follow = "W") -> P
 
 def _t_byte(W: float, Q: float, P: float, BW: float, weights: float) -> Part:
     """The time of Q; `weights` are those bytes of it."""
+    near = math.isclose(W, Q, rel_tol=0.01)
     return Part("T_byte", Q / BW, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
-                {"bytes divided by P": Q / P,
+                {"bytes divided by P" + near * ", or the time of the FLOPs": Q / P,
                  "elements counted, not bytes": Q / BW / P_BF16,
                  X_AND_Y: weights / BW,
                  "BW taken in GiB/s: a GB is 10^9 bytes": Q / BW / (2**30 / 1e9),
@@ -224,9 +230,13 @@ def _side(W: float, Q: float, P: float, BW: float, name: str = "side") -> Choice
     return replace(day1._side(W / Q, P / BW), name=name)
 
 
-def _small_share(share: float) -> tuple[float, ...]:
-    """A share below 1 % may be given with one digit, as a page shows it."""
-    return (float(f"{share:.0e}"),) if 0 < share < 0.01 else ()
+def _share(part: Part) -> Part:
+    """A share below 1 % may be given with one digit, as 0.1 %."""
+    if not 0 < part.value < 0.01:
+        return part
+    digit = float(f"{part.value:.0e}")
+    return replace(part, also=(*part.also, digit),
+                   extra={**part.extra, "a percentage has lost its %": 100 * digit})
 
 
 def _crossing(op: Linear, ridge: float, why: str, name: str = "B",
@@ -393,14 +403,15 @@ def decode(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield _t_byte(W, Q, P, BW, _weights(op))
     yield _side(W, Q, P, BW)
     yield _best(W, Q, P, BW, follows=("max", "T_flop", "T_byte"))
-    yield Part("busy", W / P / best, "", f"T_flop / T_best = {time(W / P)} / {time(best)}",
-               {"the ratio upside down": best * P / W,
-                "the idle share, not the busy one": 1 - W / P / best,
-                "per cent without the % sign": 100 * W / P / best,
-                "a multiply-add counted as one FLOP":
-                W / P / best / 2, "busy all the time; T_flop is the shorter of the two": 1},
-               label="Busy share of T_best" + SHARE,
-               follows=("/", "T_flop", "T_best"), also=_small_share(W / P / best))
+    yield _share(Part(
+        "busy", W / P / best, "", f"T_flop / T_best = {time(W / P)} / {time(best)}",
+        {"the ratio upside down": best * P / W,
+         "the idle share, not the busy one": 1 - W / P / best,
+         "per cent without the % sign": 100 * W / P / best,
+         "a multiply-add counted as one FLOP": W / P / best / 2,
+         "busy all the time; T_flop is the shorter of the two": 1},
+        label="Busy share of T_best" + SHARE,
+        follows=("/", "T_flop", "T_best")))
 
 
 @problem(
@@ -668,14 +679,15 @@ def int8(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
                 "2 bytes a scale, as in bf16": 2 * F, "one scale in all, not one a column": p,
                 "a scale for every row, not for every column": p * D}, label="Bytes of the scales")
     saved = Q_wide - Q
-    yield Part("lost", scales / saved, "", f"scales / (D F) = {byte(scales)} / {byte(saved)}\n"
-               "Each weight saved 2 bytes - 1 byte.",
-               {"the ratio upside down": saved / scales, "scales counted as elements, not as bytes":
-                F / saved, "a scale for every weight, not for every column": p,
-                "per cent without the % sign": 100 * scales / saved,
-                "a saving of 2 bytes a weight; each saved 1": scales / saved / 2},
-               label="Share of the saving lost" + SHARE,
-               follows=("/", "scales", saved), also=_small_share(scales / saved))
+    yield _share(Part(
+        "lost", scales / saved, "", f"scales / (D F) = {byte(scales)} / {byte(saved)}\n"
+        "Each weight saved 2 bytes - 1 byte.",
+        {"the ratio upside down": saved / scales, "scales counted as elements, not as bytes":
+         F / saved, "a scale for every weight, not for every column": p,
+         "per cent without the % sign": 100 * scales / saved,
+         "a saving of 2 bytes a weight; each saved 1": scales / saved / 2},
+        label="Share of the saving lost" + SHARE,
+        follows=("/", "scales", saved)))
 
 
 # --- decode attention ---------------------------------------------------------------------------
@@ -917,6 +929,12 @@ TRN2_DEVICE = (f"Take a whole Trn2 device ({CORES} cores), P = {{P}} in bf16, BW
                "and BW_link = {BW_link} to other devices, all its links together. ")
 
 
+def _others(times: Mapping[str, float], roof: str) -> dict[str, float]:
+    names = {"compute": "the FLOPs", "HBM": "HBM's bytes", "link": "the link's bytes"}
+    return {f"the time of {names[other]} is given": t for other, t in times.items()
+            if other != roof}
+
+
 def _three(times: Mapping[str, float]) -> Iterator[AnyPart]:
     """Which of three roofs binds, and T_best."""
     binds = max(times, key=lambda name: times[name])
@@ -951,17 +969,20 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
     yield Part("T_flop", times["compute"], "s", f"W / P = {flop(W)} / {rate(P)}",
                {"FLOPs divided by BW": W / BW,
                 "the cores counted twice: P is the device's": W / P / CORES,
-                "one core's P, not the device's": W / P * CORES}, label=T_FLOP)
+                "one core's P, not the device's": W / P * CORES}, label=T_FLOP,
+               extra=_others(times, "compute"))
     yield Part("T_HBM", times["HBM"], "s", f"Q / BW = {byte(Q)} / {band(BW)}",
                {"HBM's bytes over the link's bandwidth": Q / BW_link,
                 "the bytes of two roofs added up": (Q + Q_link) / BW,
                 "the link's bytes, not HBM's": Q_link / BW,
-                "one core's BW, not the device's": Q / BW * CORES}, label=T_HBM)
+                "one core's BW, not the device's": Q / BW * CORES}, label=T_HBM,
+               extra=_others(times, "HBM"))
     yield Part("T_link", times["link"], "s",
                f"Q_link / BW_link = {byte(Q_link)} / {band(BW_link)}",
                {"the link's bytes over HBM's bandwidth": Q_link / BW,
                 "HBM's bytes, not the link's": Q / BW_link,
-                "the bytes of two roofs added up": (Q + Q_link) / BW_link}, label=T_LINK)
+                "the bytes of two roofs added up": (Q + Q_link) / BW_link}, label=T_LINK,
+               extra=_others(times, "link"))
     yield from _three(times)
     best = max(times.values())
     yield Part("rate", W / best, "FLOP/s", f"W / T_best = {flop(W)} / {time(best)}",
@@ -1006,7 +1027,7 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
                 "elements counted, not bytes": Q / p,
                 "y left out, though its write crosses": Q - p * B * F,
                 "half of y; its partial sums are B × F numbers": Q - p * B * F // 2,
-                "the weights left out": Q - _weights(op)})
+                "the weights left out": Q - _weights(op)}, extra={X_AND_Y: _weights(op)})
     yield Part("Q_link", sent, "B", f"p B F = {p} bytes × {B:,} × {F:,}\nHalf of its partial sums "
                "go to the other, which adds them; half of the finished numbers go as well.",
                {"half of it: bytes a number, or the way back, left out": sent / 2,
@@ -1031,7 +1052,7 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
             "compute": ("W", P, T_FLOP), "HBM": ("Q", BW, T_HBM),
             "link": ("Q_link", BW_link, T_LINK)}[roof]
         yield Part(name, times[roof], "s", why, wrong, label=says,
-                   follows=("/", bytes_or_flops, speed))
+                   follows=("/", bytes_or_flops, speed), extra=_others(times, roof))
     yield from _three(times)
     by_flop, by_byte = p * P / BW_link, 2 * (BW / BW_link - 1) * B * F / (B + F)
     yield Part("D_flop", by_flop, "", f"p P / BW_link = {p} × {rate(P)} / {band(BW_link)}\n"
@@ -1101,15 +1122,15 @@ def more_P(P: float, BW: float, times: float, D: int, F: int, prompt: int) -> It
                      else "the growth of P counted twice"): best / 2 if memory else best / times},
                    label=f"{step} T_best after", extra={SUM: t_flop + t_byte})
         if one.B == 1:
-            yield Part("share", W / best / (times * P), "", f"W / after / (times × P) = {flop(W)} "
-                       f"/ {time(best)} / ({times:g} × {rate(P)})",
-                       {"the old peak, not the new one": W / best / P,
-                        "the ratio upside down": best * times * P / W,
-                        "per cent without the % sign": 100 * W / best / (times * P),
-                        "the growth of P counted twice": W / best / (times * times * P)},
-                       label="Share of the new peak" + SHARE,
-                       follows=("/", W / (times * P), "after"),
-                       also=_small_share(W / best / (times * P)))
+            yield _share(Part(
+                "share", W / best / (times * P), "",
+                f"W / after / (times × P) = {flop(W)} / {time(best)} / ({times:g} × {rate(P)})",
+                {"the old peak, not the new one": W / best / P,
+                 "the ratio upside down": best * times * P / W,
+                 "per cent without the % sign": 100 * W / best / (times * P),
+                 "the growth of P counted twice": W / best / (times * times * P)},
+                label="Share of the new peak" + SHARE,
+                follows=("/", W / (times * P), "after")))
             helps = "bytes" if memory else "peak"
     yield Choice("helps", helps,
                  {"peak": "yet more P", "bytes": "fewer weight bytes, or more BW",
