@@ -1182,7 +1182,8 @@ def gpu_tpu(chip_gpu: str, P_gpu: float, BW_gpu: float, chip_tpu: str, P_tpu: fl
             best[name, kind] = max(W / P, Q / BW)
             if name == "decode":
                 memory.append(Q / BW >= W / P)
-            part = _best(W, Q, P, BW, f"{name}_{kind}", f"{name.capitalize()}, {chips[kind]}")
+            part = _best(W, Q, P, BW, f"{name}_{kind}",
+                         f"{name.capitalize()} T_best, {chips[kind]}")
             yield replace(part, slips={label: value for label, value in part.slips.items()
                                        if "core" not in label})
     gpu, tpu = best["decode", "gpu"], best["decode", "tpu"]
