@@ -70,6 +70,7 @@ def test_parse(text, unit, value):
     ("", "B", "no number in ''"),
     ("nan", "s", "no number in 'nan'"),
     ("1e400", "s", "not a finite number"),
+    ("1e300 GFLOP/s", "FLOP/s", "not a finite number"),   # not after its prefix, either
     (float("nan"), "s", "not a finite number"),
     ("5 parsec", "B", "unknown unit 'parsec'"),
     ("0,5 ms", "s", "comma may only group thousands; use a decimal point"),

@@ -315,10 +315,10 @@ class Text(_Shown):
             return Outcome(self.name, "unreadable",
                            f"expected text in quotes, got {type(answer).__name__}.")
         words = " ".join(answer.split())
-        if any(re.search(pattern, words, re.IGNORECASE) for pattern in self.accept):
+        if any(re.search(pattern, words, re.IGNORECASE | re.ASCII) for pattern in self.accept):
             return Outcome(self.name, "right", "right.")
         for pattern, reason in self.slips.items():
-            if re.search(pattern, words, re.IGNORECASE):
+            if re.search(pattern, words, re.IGNORECASE | re.ASCII):
                 return Outcome(self.name, "slip", f"not yet. {reason}")
         return Outcome(self.name, "off", "not yet.")
 

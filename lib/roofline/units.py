@@ -120,7 +120,7 @@ def parse(text: str | float, unit: str) -> float:
         factor = _factor(match["unit"], unit)
     else:
         number, factor = float(text), 1.0
-    if not math.isfinite(number):
+    if not math.isfinite(number * factor):
         raise UnitError(f"got {text}, which is not a finite number")
     return number * factor
 

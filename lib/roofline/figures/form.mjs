@@ -70,7 +70,7 @@ function parser(model) {
                       + (base ? `, in ${base}` : "") };
     }
     const number = top / below;
-    if (!Number.isFinite(number)) return { error: `got ${text}, which is not a finite number` };
+    if (!Number.isFinite(number * unit.factor)) return { error: `got ${text}, which is not a finite number` };
     return { value: number * unit.factor, typed: name ? known : "" };
   };
 }
