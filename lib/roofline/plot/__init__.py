@@ -215,8 +215,8 @@ class _Roofline:
 
         if len(self.links) == 1:  # a tint for each side of the ridge
             start, knee = ends(next(iter(self.links.values())))
-            c.area([(start[0], floor), start, knee, (knee[0], floor)], "5")
-            c.area([(knee[0], floor), knee, (c.x.high, peak), (c.x.high, floor)], "1")
+            c.area([(start[0], floor), start, knee, (knee[0], floor)], "1")
+            c.area([(knee[0], floor), knee, (c.x.high, peak), (c.x.high, floor)], "5")
         lines: list[tuple[Spec, str, str, tuple[float, float] | None]]
         lines = [(self.peak, f"{self.dtype} peak", "1", None)]
         lines += [(spec, level, "1", _DASHES[min(i, 2)])

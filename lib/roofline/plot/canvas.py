@@ -59,7 +59,7 @@ html[data-theme="dark"] {{ {_DARK} }}
   .rl-figure {{ color: #000; break-inside: avoid; }}
 }}
 .rl-figure {{ margin: 1.5rem 0; }}
-.rl-figure figcaption {{ text-align: center; margin: 0.25rem 0; }}
+.rl-figure figcaption {{ text-align: center; margin: 0.25rem 0; color: inherit; font-weight: 400; }}
 .rl-figure table {{ font-size: 0.875em; border-collapse: collapse; }}
 .rl-figure th, .rl-figure td {{ padding: 0.15em 0.75em 0.15em 0; text-align: left; }}
 """
