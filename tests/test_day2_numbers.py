@@ -127,9 +127,9 @@ NUMBERS = {
                       T_best=1e9 / LINK, rate=400e9 / (1e9 / LINK)),
     "day2.do.two_chips": dict(HALF, Q_link=2 * 2048 * 4096, T_flop=HALF["W"] / P8,
                               T_HBM=HALF["Q"] / BW8, T_link=2 * 2048 * 4096 / LINK,
-                              binds="compute", T_best=HALF["W"] / P8, D_flop=2 * P8 / LINK,
-                              D_HBM=2 * (BW8 / LINK - 1) * 2048 * 4096 / (2048 + 4096),
-                              when="both"),
+                              binds="compute", T_best=HALF["W"] / P8),
+    "day2.do.when_link_binds": dict(D_flop=2 * P8 / LINK, when="both",
+                                    D_HBM=2 * (BW8 / LINK - 1) * 2048 * 4096 / (2048 + 4096)),
     "day2.more_P": dict(before=Q_1 / BW, after=Q_1 / BW, share=W_1 / (Q_1 / BW) / (2 * P),
                         prefill_before=W_B / P, prefill_after=W_B / (2 * P), helps="bytes"),
     "day2.gpu_tpu": dict(ridge_gpu=989.4 / 3.35, ridge_tpu=197e3 / 810,
@@ -211,7 +211,7 @@ def test_where_the_transfer_sets_the_time(B, F, link):
 
 
 def test_a_link_as_fast_as_hbm_never_outlasts_it():
-    assert ask("day2.do.two_chips", BW_link=BW8).check(D_HBM="never").outcomes
+    assert ask("day2.do.when_link_binds", BW_link=BW8).check(D_HBM="never").outcomes
 
 
 # --- the slips: what someone with that misconception would write ---------------------------------
@@ -324,7 +324,9 @@ SLIPS = {
         ("Q", 2 * (2048 * 14336 + 14336 * 4096 + 2048 * 4096), "all of x"),
         ("Q", HALF["Q"] - 2 * 2048 * 4096, "y left"), ("Q_link", 2048 * 4096, "way back"),
         ("Q_link", 4 * 2048 * 4096, "both devices"), ("Q_link", 2048 * 14336, "half of x"),
-        ("T_link", 2 * 2048 * 4096 / BW8, "over HBM's"), ("D_flop", P8 / LINK, "p left out"),
+        ("T_link", 2 * 2048 * 4096 / BW8, "over HBM's")],
+    "day2.do.when_link_binds": [
+        ("D_flop", P8 / LINK, "p left out"),
         ("D_flop", 2 * P8 / BW8, "HBM's bandwidth"), ("D_flop", 2 * P / LINK, "one core's"),
         ("D_HBM", 2 * BW8 / LINK * 2048 * 4096 / 6144, "y left out"),
         ("D_HBM", 2 * P8 / LINK, "from the FLOPs")],

@@ -1001,10 +1001,8 @@ def link(P: float, BW: float, BW_link: float, W: float, Q: float, Q_link: float,
         "columns of x and half of the rows of the weights, and so has a partial sum of every "
         "number of y. They exchange these (bf16), so that each ends with all of y. For one device, "
         "find the work W, the traffic Q (its halves read, a y written), the bytes Q_link it sends, "
-        "the three times, the roof that binds and T_best. The transfer "
-        "outlasts the FLOPs while D is below which D_flop? It outlasts the bytes of HBM while D is "
-        "below which D_HBM? And when does it set the time? (In JupyterLab, give your own: "
-        'ask("day2.do.two_chips", B=..., D=..., F=...).)',
+        "the three times, the roof that binds and T_best. (In JupyterLab, "
+        'give your own: ask("day2.do.two_chips", B=..., D=..., F=...).)',
     fixed=dict(CHIPS, B=2048, D=CARD.F, F=CARD.D), units=CHIP_UNITS,
     draw=lambda r: dict(B=r.choice((64, 256, 1024, 4096)), D=r.choice((512, 2048, 6144, 16384)),
                         F=r.choice((4096, 6144, 12288))))
@@ -1054,6 +1052,20 @@ def two_chips(P: float, BW: float, BW_link: float, B: int, D: int, F: int) -> It
         yield Part(name, times[roof], "s", why, wrong, label=says,
                    follows=("/", bytes_or_flops, speed), extra=_others(times, roof))
     yield from _three(times)
+
+
+@problem(
+    "day2.do.when_link_binds",
+    ask="The same two devices, P = {P} in bf16, BW = {BW} of HBM and BW_link = {BW_link} to the "
+        "other. The layer takes B = {B} rows to F = {F} numbers, bf16; D, the width that is split, "
+        "is open. The transfer outlasts the FLOPs while D is below which D_flop? It outlasts the "
+        "bytes of HBM while D is below which D_HBM? And when does it set the time? (In JupyterLab, "
+        'give your own: ask("day2.do.when_link_binds", B=..., F=...).)',
+    fixed=dict(CHIPS, B=2048, F=CARD.D), units=CHIP_UNITS,
+    draw=lambda r: dict(B=r.choice((64, 256, 1024, 4096)), F=r.choice((4096, 6144, 12288))))
+@told
+def when_link_binds(P: float, BW: float, BW_link: float, B: int, F: int) -> Iterator[AnyPart]:
+    p = P_BF16
     by_flop, by_byte = p * P / BW_link, 2 * (BW / BW_link - 1) * B * F / (B + F)
     yield Part("D_flop", by_flop, "", f"p P / BW_link = {p} × {rate(P)} / {band(BW_link)}\n"
                "p B F / BW_link > B D F / P: B and F cancel. A pair that shares fewer links has "
