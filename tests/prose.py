@@ -53,8 +53,7 @@ def plain(prose: str) -> str:
 def numbers(text: str) -> list[Number]:
     return [Number(m["digits"].rstrip(","), m["unit"], m.start("digits"),
                    m.start("digits") + len(m["digits"].rstrip(",")))
-            for m in NUMBER.finditer(plain(text))
-            if m["unit"] != "B" or m[0][-2] in " ~\u00a0,;"]  # 8B is a model's name
+            for m in NUMBER.finditer(plain(text))]
 
 
 def printed(section: Section) -> list[Number]:
