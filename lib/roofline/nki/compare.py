@@ -1,0 +1,75 @@
+"""Counts of one op side by side: by formula, by loop nest, by the kernel's own code.
+
+Question  do W, Q and I of the formula come out of the code, and if not, which tensor differs?
+Answer    compare(formula, nest, run): a table with the differences
+Assumes   all counts are of the same op at the same scope (both cores at LNC=2)
+Ignores   why they differ: read `run.tensors` (reloads) and `run.lines`
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import units
+from ..count import Count
+from .core import refuse
+from .trace import columns
+
+_ROWS: tuple[tuple[str, Callable[[Count], int]], ...] = (
+    ("W, FLOP", lambda c: c.flops),
+    ("Q read, B", lambda c: c.hbm_read_bytes),
+    ("Q written, B", lambda c: c.hbm_write_bytes),
+    ("Q, B", lambda c: c.hbm_bytes))
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Counts by name, the code's last; differences are code minus each of the others."""
+
+    counts: dict[str, Count]
+
+    @property
+    def differences(self) -> dict[str, dict[str, int]]:
+        """Row -> {count's name: code - that count}; in FLOP or bytes."""
+        code = self.counts["code"]
+        return {row: {name: get(code) - get(count) for name, count in self.counts.items()
+                      if name != "code"} for row, get in _ROWS}
+
+    @property
+    def agree(self) -> bool:
+        """Whether every difference is 0."""
+        return not any(d for row in self.differences.values() for d in row.values())
+
+    def __repr__(self) -> str:
+        others = [name for name in self.counts if name != "code"]
+        rows = [["", *self.counts, *(f"code - {name}" for name in others)]]
+        for row, get in _ROWS:
+            rows.append([row, *(f"{get(c):,}" for c in self.counts.values()),
+                         *(f"{self.differences[row][name]:+,}" if self.differences[row][name] else "0"
+                           for name in others)])
+        rows.append(["I, FLOP/B", *(units.significant(c.intensity, 4) for c in self.counts.values()),
+                     *("" for _ in others)])
+        return columns(rows)
+
+
+def compare(formula: Any, nest_or_none: Any, run: Any) -> Comparison:
+    """The counts of an op by formula, by loop nest (or None) and by the run of its kernel.
+
+    Each is a Count, or has one: `algorithmic` of an op, `achieved` of a nest, `count` of a Run.
+    Raises NkiValidationError for anything else.
+    """
+    counts = {"formula": _count("formula", formula)}
+    if nest_or_none is not None:
+        counts["nest"] = _count("nest", nest_or_none)
+    return Comparison(counts | {"code": _count("run", run)})
+
+
+def _count(role: str, what: Any) -> Count:
+    found = what
+    for name in ("algorithmic", "achieved", "count"):
+        if isinstance(found, Count):
+            break
+        found = getattr(what, name, found)
+    if not isinstance(found, Count):
+        raise refuse(f"compare: {role}", type(what).__name__, "a Count, or an op, nest or Run that has one")
+    return found

@@ -1,0 +1,41 @@
+"""nki.isa: each function is one instruction of a NeuronCore, under its documented name.
+
+Each checks what the documents and the hardware ask, computes in NumPy when there is data, and
+records itself. What is documented and not here raises Uncounted.
+"""
+
+from typing import Any
+
+from ..core import NkiInstruction, NkiValidationError
+from ..memory import VirtualRegister
+from ..surface import stub
+from .control import (
+    core_barrier,
+    get_nc_sub_version,
+    get_nc_version,
+    register_alloc,
+    register_load,
+    register_move,
+    register_store,
+    sendrecv,
+)
+from .dma import dma_compute, dma_copy, dma_transpose
+from .enums import (
+    dge_mode,
+    dma_engine,
+    engine,
+    gpsimd_engine,
+    matmul_perf_mode,
+    nc_version,
+    oob_mode,
+    reduce_cmd,
+    scalar_engine,
+    tensor_engine,
+    unknown_engine,
+    vector_engine,
+)
+from .tensor import nc_matmul, nc_transpose
+
+
+def __getattr__(name: str) -> Any:
+    return stub(__name__.partition(".")[2], name)  # raises Uncounted when it is called

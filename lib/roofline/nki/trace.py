@@ -1,0 +1,331 @@
+"""What a kernel issued, instruction by instruction, and everything that is a sum of it.
+
+Question  which bytes and FLOPs did each line move, and how much was alive at once?
+Answer    Trace: records in program order; total() of any of them is a Count
+Assumes   an allocation lives from its first write to its last read, in program order
+Ignores   what the compiler adds or merges: spills, hoisted loads, shared buffers, packets
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..count import Count
+from .core import Work
+from .memory import Allocation, Layout, MemoryRegion
+from .source import Line, line_of
+
+UNKNOWN = "unknown"
+ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tile that an instruction read or wrote: a view of an allocation."""
+
+    allocation: Allocation
+    layout: Layout
+    offset: int
+
+    @property
+    def name(self) -> str:
+        return self.allocation.name
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the view: elements x their size."""
+        return self.layout.nbytes
+
+    def __repr__(self) -> str:
+        return f"{self.name} {self.layout!r}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One instruction: what it is, where it stands, what it reads and writes.
+
+    engine   the one it runs on; "unknown" where the compiler chooses among `work.engines`
+    flops    Tensor Engine FLOPs, transposes included (work.transpose says which they are)
+    """
+
+    core: int
+    work: Work
+    line: Line
+    reads: tuple[Operand, ...]
+    writes: tuple[Operand, ...]
+    name: str | None = None
+
+    @property
+    def opcode(self) -> str:
+        return self.work.opcode
+
+    @property
+    def engine(self) -> str:
+        return self.work.engines[0] if len(self.work.engines) == 1 else UNKNOWN
+
+    @property
+    def flops(self) -> int:
+        return self.work.flops
+
+    @property
+    def hbm_read_bytes(self) -> int:
+        return sum(operand.layout.hbm_bytes for operand in self.reads)
+
+    @property
+    def hbm_write_bytes(self) -> int:
+        return sum(operand.layout.hbm_bytes for operand in self.writes)
+
+    @property
+    def count(self) -> Count:
+        """Its share of W and Q; a transpose is no work."""
+        work = {self.work.dtype: self.flops} if self.flops and not self.work.transpose else {}
+        return Count(work, self.hbm_read_bytes, self.hbm_write_bytes)
+
+    def __repr__(self) -> str:
+        return (f"{self.opcode} on {self.engine}, {self.line}: "
+                f"{', '.join(map(repr, self.writes)) or 'nothing'} from "
+                f"{', '.join(map(repr, self.reads)) or 'nothing'}")
+
+
+def total(records: Iterable[Record]) -> Count:
+    """The Count of some records: their sum and nothing else."""
+    work: dict[str, int] = {}
+    read = written = 0
+    for record in records:
+        if record.flops and not record.work.transpose:
+            work[record.work.dtype] = work.get(record.work.dtype, 0) + record.flops
+        read += record.hbm_read_bytes
+        written += record.hbm_write_bytes
+    return Count(work, read, written)
+
+
+class Trace(Sequence[Record]):
+    """The instructions of a kernel in program order; records are made when they are asked for."""
+
+    def __init__(self, issued: Sequence[tuple], core: int = 0) -> None:
+        self.issued, self.core = issued, core
+
+    def __len__(self) -> int:
+        return len(self.issued)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Trace(self.issued[index], self.core)
+        return self._record(self.issued[index])
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(self._record, self.issued)
+
+    def _record(self, issued: tuple) -> Record:
+        work, code, position, reads, writes, name = issued
+        return Record(self.core, work, line_of(code, position), tuple(Operand(*p) for p in reads),
+                      tuple(Operand(*p) for p in writes), name)
+
+    def __repr__(self) -> str:
+        return f"{len(self):,} instructions of core {self.core}"
+
+    @cached_property
+    def totals(self) -> "dict[tuple, list[int]]":
+        """(Work, code, position) -> [instructions, HBM bytes read, written]; one pass over all."""
+        found: dict[tuple, list[int]] = {}
+        for work, code, position, reads, writes, _ in self.issued:
+            row = found.get((work, code, position))
+            if row is None:
+                row = found[work, code, position] = [0, 0, 0]
+            row[0] += 1
+            for place in reads:
+                row[1] += place[1].hbm_bytes
+            for place in writes:
+                row[2] += place[1].hbm_bytes
+        return found
+
+    @cached_property
+    def count(self) -> Count:
+        """W and Q of this core: the sum of its records."""
+        work: dict[str, int] = {}
+        for (kind, _, _), (times, _, _) in self.totals.items():
+            if kind.flops and not kind.transpose:
+                work[kind.dtype] = work.get(kind.dtype, 0) + times * kind.flops
+        rows = self.totals.values()
+        return Count(work, sum(row[1] for row in rows), sum(row[2] for row in rows))
+
+    @cached_property
+    def lives(self) -> "dict[Allocation, tuple[int, int]]":
+        """On-chip allocation -> (first write, last read), as indices of instructions."""
+        first: dict[Allocation, int] = {}
+        last: dict[Allocation, int] = {}
+        for i, (_, _, _, reads, writes, _) in enumerate(self.issued):
+            for place in reads:
+                own = place[0]
+                last[own] = i
+                if own not in first:
+                    first[own] = i
+            for place in writes:
+                if place[0] not in first:
+                    first[place[0]] = i
+        return {own: (at, last.get(own, at)) for own, at in first.items() if own.partitions}
+
+
+# --- occupancy -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The fullest moment of a memory: instruction index, what was alive, how much of it."""
+
+    at: int
+    amount: int
+    alive: tuple[Allocation, ...]
+
+
+def peak(lives: Mapping[Allocation, tuple[int, int]], region: MemoryRegion,
+         size: Callable[[Allocation], int]) -> Peak:
+    """The largest sum of size(allocation) over the allocations of a region alive together."""
+    own = [(a, first, last) for a, (first, last) in lives.items() if a.buffer is region]
+    events = sorted([(first, 0, size(a)) for a, first, _ in own]
+                    + [(last, 1, -size(a)) for a, _, last in own])
+    now = most = at = 0
+    for index, _, change in events:
+        now += change
+        if now > most:
+            most, at = now, index
+    return Peak(at, most, tuple(a for a, first, last in own if first <= at <= last))
+
+
+# --- tables ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TensorTraffic:
+    """One HBM tensor: its size and what crossed.
+
+    reload   bytes read / its bytes: 1 = each element was read once; 0 for one that is only written
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    read: int
+    written: int
+
+    @property
+    def reload(self) -> float:
+        return self.read / self.bytes
+
+
+@dataclass(frozen=True)
+class LineTraffic:
+    """One source line: how often it issued, what it moved, and its FLOPs (transposes apart)."""
+
+    line: Line
+    opcode: str
+    instructions: int
+    read: int
+    written: int
+    flops: int
+    transpose_flops: int
+
+
+@dataclass(frozen=True)
+class Table(Sequence):
+    """Rows that print as a table."""
+
+    rows: tuple
+    columns: tuple[tuple[str, Callable[[Any], str]], ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __repr__(self) -> str:
+        return columns([[title for title, _ in self.columns],
+                        *[[show(row) for _, show in self.columns] for row in self.rows]])
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Text in columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join([row[0].ljust(widths[0]),
+                                *[cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]]).rstrip()
+                     for row in rows)
+
+
+def tensors(traces: Sequence[Trace], known: Sequence[Allocation]) -> Table:
+    """Traffic of each HBM tensor, in the order they came to be."""
+    read: dict[Allocation, int] = dict.fromkeys(known, 0)
+    written: dict[Allocation, int] = dict.fromkeys(known, 0)
+    for trace in traces:
+        for _, _, _, reads, writes, _ in trace.issued:
+            for places, sums in ((reads, read), (writes, written)):
+                for own, layout, _ in places:
+                    if layout.hbm_bytes:
+                        sums[own] = sums.get(own, 0) + layout.hbm_bytes
+    rows = tuple(TensorTraffic(a.name, a.shape, str(a.dtype), a.nbytes, read.get(a, 0), written.get(a, 0))
+                 for a in dict.fromkeys([*read, *written]))
+    return Table(rows, (
+        ("tensor", lambda r: r.name), ("shape", lambda r: str(list(r.shape))),
+        ("dtype", lambda r: r.dtype), ("bytes", lambda r: f"{r.bytes:,}"),
+        ("read", lambda r: f"{r.read:,}"), ("written", lambda r: f"{r.written:,}"),
+        ("reload", lambda r: f"{r.reload:g}" if r.read else "-")))
+
+
+def lines(traces: Sequence[Trace]) -> Table:
+    """Traffic of each source line that issued an instruction."""
+    found: dict[tuple[Line, str], list[int]] = {}
+    for trace in traces:
+        for (work, code, position), (times, read, written) in trace.totals.items():
+            row = found.setdefault((line_of(code, position), work.opcode), [0, 0, 0, 0, 0])
+            flops = times * work.flops
+            for i, amount in enumerate((times, read, written, 0 if work.transpose else flops,
+                                        flops if work.transpose else 0)):
+                row[i] += amount
+    rows = tuple(LineTraffic(line, opcode, *row) for (line, opcode), row in
+                 sorted(found.items(), key=lambda item: (item[0][0].file, item[0][0].number)))
+    return Table(rows, (
+        ("line", lambda r: str(r.line)), ("instruction", lambda r: r.opcode),
+        ("times", lambda r: f"{r.instructions:,}"), ("read", lambda r: f"{r.read:,}"),
+        ("written", lambda r: f"{r.written:,}"), ("FLOPs", lambda r: f"{r.flops:,}"),
+        ("transposes", lambda r: f"{r.transpose_flops:,}" if r.transpose_flops else "-")))
+
+
+def counters(traces: Sequence[Trace]) -> dict[str, int | float | str]:
+    """Neuron Explorer's Summary names, for what the source decides; "unknown" for the rest.
+
+    FLOPs follow the profiler: transposes are in hardware_flops, fp32 counts once (raw FLOPs of
+    explorer 2.30 on; older compilers split an fp32 matmul in two passes and count twice).
+    """
+    count = sum((t.count for t in traces), Count())
+    flops = transposes = 0
+    issued = dict.fromkeys(ENGINES, 0)
+    undecided: set[str] = set()  # engines among which the compiler chooses
+    for trace in traces:
+        for (work, _, _), (times, _, _) in trace.totals.items():
+            flops += times * work.flops
+            transposes += times * work.flops if work.transpose else 0
+            if len(work.engines) == 1:
+                issued[work.engines[0]] += times
+            else:
+                undecided.update(work.engines)
+
+    def known(engine: str, value: int) -> int | str:
+        return UNKNOWN if engine in undecided else value
+
+    intensity = (flops - transposes) / count.hbm_bytes if count.hbm_bytes else UNKNOWN
+    return {
+        "hardware_flops": known("tensor", flops),
+        "transpose_flops": known("tensor", transposes),
+        "hbm_read_bytes": count.hbm_read_bytes,
+        "hbm_write_bytes": count.hbm_write_bytes,
+        "mm_arithmetic_intensity": intensity,
+        "matmul_instruction_count": known("tensor", issued["tensor"]),
+        # each nc_matmul is a LDWEIGHTS and a MATMUL
+        "tensor_engine_instruction_count": known("tensor", 2 * issued["tensor"]),
+        **{f"{e}_engine_instruction_count": known(e, issued[e])
+           for e in ("vector", "scalar", "gpsimd")},
+        **dict.fromkeys(("dma_transfer_count", "dma_transfer_average_bytes", "spill_save_bytes",
+                         "spill_reload_bytes"), UNKNOWN),
+    }
