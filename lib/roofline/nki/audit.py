@@ -89,8 +89,9 @@ def written(kernel: str, traces: Sequence[Trace], results: Sequence[NkiTensor]) 
             continue
         views = {(layout, offset) for trace in traces for issued in trace.issued
                  for place, layout, offset in issued[4] if place is own}
-        flags = _marked(own, views).reshape(*own.shape, own.dtype.itemsize).all(axis=-1)
-        if not flags.all():
+        touched = _marked(own, views)
+        if not touched.all():
+            flags = touched.reshape(*own.shape, own.dtype.itemsize).all(axis=-1)
             first = [int(i) for i in np.unravel_index(int(np.argmin(flags)), own.shape)]
             raise refuse(f"{kernel}: result {own.name} {list(own.shape)}",
                          f"{int(flags.sum()):,} of {flags.size:,} elements written, not {first}",
