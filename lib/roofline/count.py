@@ -17,6 +17,9 @@ from . import units
 class Uncounted(Exception):
     """An operation with no counting rule. A silent zero would be worse."""
 
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
+
 
 @dataclass(frozen=True, eq=True)
 class Count:

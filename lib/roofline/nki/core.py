@@ -23,6 +23,9 @@ HERE = str(Path(__file__).parent)
 class NkiValidationError(Exception):
     """A kernel asks for what the documents or the hardware do not allow."""
 
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]  # in a notebook: what matters, no stack
+
 
 def refuse(what: str, got: object, limit: str, hint: str = "") -> NkiValidationError:
     """The error `what: got ...; limit. Next step`; raise it."""
