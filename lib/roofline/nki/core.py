@@ -159,7 +159,7 @@ class Core:
 
     def emit(self, work: Work, reads: tuple, writes: tuple,
              name: str | None = None) -> NkiInstruction:
-        """Record one instruction and the places it touches, at the kernel line that asked for it."""
+        """Record one instruction and the places it touches, at the line that asked for it."""
         issued = self.issued
         issued.append((work, *caller(2), reads, writes, name))
         return NkiInstruction(self, len(issued) - 1)
