@@ -1,0 +1,231 @@
+"""Python that runs on a simulator and does not compile: each construct is told, once, in a line."""
+
+from textwrap import dedent, indent
+
+import numpy as np
+import pytest
+
+from roofline import nki
+from roofline.nki import isa as nisa
+from roofline.nki import language as nl
+from roofline.nki import lint
+
+HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n"
+
+
+def body(text, name="k"):
+    """Findings in a kernel with this body, from its line 5 on."""
+    inside = indent(dedent(text), "    ")
+    return lint.findings(f"{HEAD}@nki.jit\ndef {name}(x, flag=0):\n{inside}\n")
+
+
+# What the language guide's own listings use: nothing to tell.
+LISTED = """
+    '''A kernel.'''
+    assert x.shape[0] <= nl.tile_size.pmax, f"got {x.shape}"
+    print(f"adding {x.dtype}")
+    tiles, sizes = [], {"a": 1}
+    sizes["b"] = 2
+    i: int = 0
+    while i < 4:
+        i += 1
+        if i % 2 == 0 and not flag:
+            continue
+        tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[i * 128:(i + 1) * 128, ::2, ...])
+        tiles.append(tile)
+    for tile in tiles:
+        if tile.shape[0] > 1 and tile.dtype != nl.float32 and tile != None and x in tiles:
+            pass
+        elif tile.buffer == nl.sbuf:
+            break
+    with nl.no_reorder():
+        for k, v in enumerate((1, 2)):
+            nisa.tensor_scalar(dst=tiles[k], data=tiles[k], op0=nl.add, operand0=-1.0)
+    def step(j):
+        nisa.dma_copy(dst=tiles[0], src=x)
+    nl.fori_loop(0, 4, step)
+    pair = (tiles[0], *tiles[1:])
+    return pair if flag else tiles[0]
+"""
+
+
+def test_what_the_guide_lists_is_fine():
+    assert body(LISTED) == []
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("if flag is None:\n    pass", "`is`; the compiler has no identity"),
+    ("a = flag is not True", "`is`; the compiler has no identity"),
+    ("a = [i for i in range(3)]", "a list comprehension; the language guide lists lists"),
+    ("a = {i for i in range(3)}", "a set comprehension"),
+    ("a = {str(i): i for i in range(3)}", "a dict comprehension"),
+    ("a = sum(i for i in range(3))", "a generator"),
+    ("a = {1, 2}", "a set; "),
+    ("f = lambda t: t", "a lambda; the language guide lists functions as values"),
+    ("try:\n    pass\nexcept ValueError:\n    pass", "try; "),
+    ("raise ValueError(flag)", "raise; the language guide lists assert"),
+    ("yield x", "yield; "),
+    ("global counter", "global; a kernel is a pure function"),
+    ("del x", "del; "),
+    ("if (n := 3) > 2:\n    pass", "an assignment inside an expression"),
+    ("import math", "an import inside the kernel"),
+    ("from math import pi", "an import inside the kernel"),
+    ("match flag:\n    case 0:\n        pass", "match; "),
+    ("with open('x'):\n    pass", "with open('x'); the language guide lists nl.no_reorder() alone"),
+    ("with nl.tile():\n    pass", "with nl.tile(); "),
+    ("a = {1: x}", "the dict key 1; keys are strings"),
+    ("a = {(0, 1): x, 'b': x}", "the dict key (0, 1); keys are strings"),
+    ("a = {}\na[0] = x", "the dict key 0; keys are strings"),
+    ("a = dict()\na[0] = x", "the dict key 0; keys are strings"),
+    ("a = 1j", "1j; values are None, bool, int32"),
+    ("a = b'ab'", "b'ab'; values are"),
+    ("a = 1 << 2 | 0x1_0000_0000", "4294967296; an integer has 32 bits"),
+    ("breakpoint()", "breakpoint; it stops a simulator"),
+    ("t = nl.load(x)\nif t[0, 0] > 1:\n    pass", "t[0, 0] reads a tensor's elements"),
+    ("t = nl.ndarray((1, 1), x.dtype)\nwhile t:\n    pass", "t reads a tensor's elements"),
+    ("t = nl.zeros((1, 1), x.dtype)\na = float(t[0, 0])", "float(t[0, 0]) reads a tensor's"),
+    ("t = nl.load(x)\na = t.item()", "t.item() reads a tensor's elements"),
+    ("t = nl.load(x)\na = 1 if t > 0 else 2", "t reads a tensor's elements"),
+    ("class C:\n    a = 1", "class C(); a class inherits from nl.NKIObject and no other"),
+    ("def inner(a, *, b):\n    pass", "the * before b; a signature has no keyword-only part"),
+    ("with nl.no_reorder():\n    nl.fori_loop(0, 4, k)", "fori_loop under nl.no_reorder()"),
+    ("with nl.no_reorder():\n    for i in nl.dynamic_range(4):\n        pass",
+     "dynamic_range under nl.no_reorder()"),
+    ("def step(i):\n    return i\nnl.fori_loop(0, 4, step)", "return i in a fori_loop body"),
+])
+def test_what_no_document_lists(text, said):
+    found = body(text)
+    assert len(found) == 1, found
+    assert f" of k: {said}" in found[0]
+    assert found[0].startswith("line ") and "\n" not in found[0]
+
+
+def test_the_line_is_the_constructs_own():
+    assert body("a = 1\nb = (2,\n     flag is 1)")[0].startswith("line 8 of k: ")
+
+
+@pytest.mark.parametrize(("signature", "said"), [
+    ("x, *, flag=True", "line 5 of k: the * before flag"),
+    ("x, stride=[1, 1]", "line 5 of k: the default [1, 1] is a list; a kernel takes tuples"),
+    ("x, perm: list", "line 5 of k: perm is a list; a kernel takes tuples"),
+    ("x, perm: List[int]", "line 5 of k: perm is a list; a kernel takes tuples"),
+])
+def test_a_kernels_signature(signature, said):
+    found = lint.findings(f"{HEAD}@nki.jit\ndef k({signature}):\n    return x\n")
+    assert len(found) == 1 and found[0].startswith(said)
+
+
+def test_a_kernel_called_with_a_list():
+    found = lint.findings(f"{HEAD}@nki.jit\ndef k(x, perm):\n    return x\n"
+                          "def host(x):\n    k(x, (0, 1))\n    k[2](x, perm=[0, 1])\n")
+    assert found == ["line 9: k is called with a list; kernels take tuples (NKI 0.3). "
+                     "Write ( ) for [ ]"]
+
+
+FILE = HEAD + """
+import numpy as np
+from enum import Enum
+from dataclasses import dataclass
+
+class Mode(Enum):
+    a = 1
+
+@dataclass
+class Sizes(nl.NKIObject):
+    p: int = 128
+    def half(self):
+        return [self.p for _ in range(2)]
+
+class Plain:
+    pass
+
+class Two(nl.NKIObject, Plain):
+    pass
+
+@nki.jit(mode="jax")
+def sub(t):
+    return t
+
+def helper(t):
+    return None if t is None else Mode.a
+
+@nki.jit
+def kernel(x):
+    helper(x)
+    Sizes(64)
+    Two()
+    return sub(x)
+
+def host(a):
+    with open(a) as f:
+        return [line for line in f if line is not None], Plain()
+"""
+
+
+def test_what_a_kernel_calls_is_read_and_the_host_is_not():
+    def at(text):
+        return FILE[:FILE.index(text)].count("\n") + 1
+
+    assert [text.partition("; ")[0] for text in lint.findings(FILE)] == [
+        f"line {at('return [self.p')} of Sizes: a list comprehension",
+        f"line {at('class Two')} of Two: class Two(NKIObject, Plain)",
+        f"line {at('return None if')} of helper: `is`",
+        f"line {at('return sub(x)')} of kernel: sub is under nki.jit and called from a kernel",
+    ]
+
+
+def test_a_function_without_a_decorator_is_read_when_it_calls_nisa():
+    text = HEAD + "def k(x, out):\n    nisa.dma_copy(out, x)\n    return x is out\n"
+    assert len(lint.findings(text)) == 1
+    assert lint.findings(text.replace("nisa.dma_copy", "print")) == []
+
+
+def test_annotations_and_decorators_are_not_run():
+    assert body("a: list[int] = 1\ndef f(t: [i for i in x]) -> {1: 2}:\n    return t") == []
+
+
+@pytest.mark.parametrize("line", ["import neuronxcc.nki as nki", "from neuronxcc import nki",
+                                  "from neuronxcc.nki.isa import activation"])
+def test_the_old_namespace(line):
+    assert lint.findings(line) == [
+        "line 1: neuronxcc.nki; an error since Neuron SDK 2.30. Import nki, nki.isa and "
+        "nki.language"]
+
+
+def test_text_that_is_not_python():
+    assert lint.findings("x = 1\ndef k(:") == ["line 2: not Python: invalid syntax. "
+                                                "Correct it first"]
+
+
+# --- functions -------------------------------------------------------------------------------
+
+def out_like(x):
+    return nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm) if x is not None else None
+
+
+@nki.jit
+def through(x):
+    out = out_like(x)
+    tiles = [nl.load(part) for part in (x,)]
+    nisa.dma_copy(out, tiles[0])
+    return out
+
+
+def test_a_kernel_object_and_what_it_calls():
+    first, second = (f.__code__.co_firstlineno for f in (out_like, through.function))
+    expected = [f"line {first + 1} of out_like: `is`",
+                f"line {second + 3} of through: a list comprehension"]
+    for kernel in (through, through.function, through[2]):
+        assert [text.partition("; ")[0] for text in lint.findings(kernel)] == expected
+
+
+def test_a_run_warns():
+    run = nki.run(through, np.ones((4, 3), np.float32))
+    assert [w for w in run.warnings if w in lint.findings(through)] == lint.findings(through)
+
+
+def test_a_function_without_source_has_nothing_to_tell():
+    namespace = {}
+    exec("def k(x):\n    return x is None", namespace)
+    assert lint.findings(namespace["k"]) == lint.findings(print) == []
