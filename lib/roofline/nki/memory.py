@@ -117,15 +117,18 @@ class Storage:
 
     version   counts writes, so that a float32 copy of a tile knows when it is stale
     opened    PSUM: the views that a matmul has written (see isa.tensor)
+    evicted   PSUM: the layouts of the views that an engine has read
+    filled    PSUM: those that an engine has written, and by which instruction
     """
 
-    __slots__ = ("allocation", "evicted", "opened", "raw", "version")
+    __slots__ = ("allocation", "evicted", "filled", "opened", "raw", "version")
 
     def __init__(self, allocation: Allocation, raw: np.ndarray | None) -> None:
         self.allocation, self.raw = allocation, raw
         self.version = 0
         self.opened: dict = {}
-        self.evicted = False
+        self.evicted: dict[Layout, None] = {}
+        self.filled: dict[Layout, str] = {}
 
 
 _LAYOUTS: dict[tuple, Layout] = {}

@@ -34,7 +34,17 @@ from .enums import (
     unknown_engine,
     vector_engine,
 )
+from .scalar import activation, activation_reduce
 from .tensor import nc_matmul, nc_transpose
+from .vector import (
+    memset,
+    reciprocal,
+    scalar_tensor_tensor,
+    tensor_copy,
+    tensor_reduce,
+    tensor_scalar,
+    tensor_tensor,
+)
 
 
 def __getattr__(name: str) -> Any:

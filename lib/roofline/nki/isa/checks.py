@@ -5,8 +5,11 @@ Source  nki.isa; Trainium/Inferentia2 Architecture Guide, Accessing SBUF/PSUM; r
 
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
-from ..core import Target, refuse
+from ..alu import Operator, abs_max, abs_min
+from ..core import Core, NkiInstruction, Target, Work, refuse
 from ..memory import Layout, MemoryRegion, NkiTensor
 from .enums import engine
 
@@ -88,3 +91,82 @@ def is_tile(what: str, role: str, value: Any) -> Any:
 
 
 FP32 = dtypes.float32
+
+
+def engines(what: str, wanted: engine, target: Target, allowed: tuple[str, ...],
+            *layouts: Layout) -> tuple[str, ...]:
+    """The engines an instruction may run on: GpSimd reaches no PSUM."""
+    if psum in {layout.buffer for layout in layouts}:
+        if wanted is engine.gpsimd and "gpsimd" in allowed:
+            raise refuse(f"{what}: engine", "gpsimd with a tile in psum", "GpSimd cannot access PSUM",
+                         "Use engine=nisa.engine.vector, or copy the tile to SBUF first")
+        allowed = tuple(name for name in allowed if name != "gpsimd")
+        if not allowed:
+            raise refuse(what, "a tile in psum", "it runs on GpSimd, which cannot access PSUM",
+                         "Copy the tile to SBUF with nisa.tensor_copy")
+    return chosen(what, wanted, *allowed)
+
+
+def tiles(what: str, target: Target, dst: Layout, **inputs: Layout) -> None:
+    """dst and inputs on chip, unpacked, with as many partitions and elements in each."""
+    tile(what, "dst", dst, target)
+    not_packed(what, dst, *inputs.values())
+    for role, layout in inputs.items():
+        tile(what, role, layout, target)
+        same_size(what, role, layout, "dst", dst)
+
+
+def operand(value: Any) -> Any:
+    """What a rule needs to know of a scalar-or-vector operand: a tile's layout, or the type."""
+    return value.layout if isinstance(value, NkiTensor) else type(value)
+
+
+def number(what: str, role: str, kind: Any, bits: bool = False) -> None:
+    """The operand is a compile-time number: whole for a bitvec operator."""
+    legal = (int, np.integer) if bits else (int, float, np.integer, np.floating)
+    if not issubclass(kind, legal) or kind is bool:
+        raise refuse(f"{what}: {role}", "None" if kind is type(None) else kind.__name__, "a whole number" if bits else "a number",
+                     "" if bits else "A run-time value goes in as a tile of shape (P, 1)")
+
+
+def scalar_or_vector(what: str, role: str, kind: Any, data: Layout, target: Target,
+                     bits: bool = False) -> None:
+    """A number, or a tile of shape (P, 1): float32 for arithmetic, integers for bit patterns."""
+    if not isinstance(kind, Layout):
+        number(what, role, kind, bits)
+        return
+    tile(what, role, kind, target)
+    vector_operand(what, role, kind, data)
+    if bits:
+        integers(f"{what}: {role}", kind)
+    elif kind.dtype is not FP32:
+        raise refuse(f"{what}: {role}", f"{kind.dtype!r}", "a float32 tile",
+                     "Copy it into a float32 tile with nisa.tensor_copy")
+
+
+def same_family(what: str, *operators: Operator) -> bool:
+    """Whether the operators are bitvec; bitvec and arithmetic do not mix in one instruction."""
+    if len({op.family for op in operators}) > 1:
+        raise refuse(what, ", ".join(map(repr, operators)),
+                     "bitvec and arithmetic operators cannot be mixed", "Use two instructions")
+    return operators[0].family == "bitvec"
+
+
+def on_generation(what: str, target: Target, *operators: Operator) -> None:
+    """nl.abs_max and nl.abs_min exist from NeuronCore-v4 on."""
+    for op in operators:
+        if op in (abs_max, abs_min):
+            target.need(4, f"{what}: {op!r}")
+
+
+def issue(core: Core, work: Work, reads: tuple, writes: tuple, name: str | None) -> NkiInstruction:
+    """Record an instruction, and in PSUM what it has read and written (see isa.tensor)."""
+    for t in reads:
+        if t.layout.buffer is psum:
+            t.storage.evicted[t.layout] = None
+    for t in writes:
+        if t.layout.buffer is psum:
+            t.storage.filled[t.layout] = work.opcode
+    index = [t.indirection.index.place for t in (*reads, *writes) if t.indirection is not None
+             and isinstance(t.indirection.index, NkiTensor)]
+    return core.emit(work, (*[t.place for t in reads], *index), tuple([t.place for t in writes]), name)

@@ -3,12 +3,14 @@
 Source  nki.isa.nc_matmul, nki.isa.nc_transpose (NKI 0.6)
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from .. import dtypes
 from ..core import Core, NkiInstruction, Target, Work, current, refuse, rule
 from ..memory import Layout, NkiTensor
-from .checks import FP32, chosen, is_tile, not_packed, psum, sbuf, tile
+from .checks import FP32, chosen, is_tile, issue, not_packed, psum, sbuf, tile
 from .enums import engine, matmul_perf_mode
 
 _INPUTS = (*dtypes.FP8, dtypes.bfloat16, dtypes.float16, dtypes.tfloat32, FP32)
@@ -110,8 +112,7 @@ def _matmul(target: Target, dst: Layout, stationary: Layout, moving: Layout, tra
 
 def _one_bank(what: str, dst: Layout, target: Target) -> None:
     """On v2 and v3 the output of one matmul lies in one PSUM bank."""
-    span = sum((n - 1) * s for n, s in zip(dst.shape[1:], dst.strides[1:], strict=True)) + 1
-    bank, last = target.psum_bank_bytes, dst.first + span * dst.dtype.itemsize - 1
+    bank, last = target.psum_bank_bytes, _end(dst) - 1
     if target.generation < 4 and dst.first // bank != last // bank:
         raise refuse(f"{what}: dst", f"bytes {dst.first} to {last} of a partition",
                      f"one matmul writes into one PSUM bank of {bank} B on {target.name}",
@@ -163,14 +164,48 @@ def _accumulates(core: Core, dst: NkiTensor, accumulate: bool | None) -> bool:
             _zero_unopened(dst)
         written = share > 0 if accumulate is None else share == 1
     storage.opened[region] = None
+    adds = written if accumulate is None else bool(accumulate)
     if accumulate and not written:
         core.warn(f"nc_matmul: {dst.name}: accumulate=True on a PSUM location that no matmul has "
                   "written: undefined on the device. Start with accumulate=False, or leave it out")
-    if accumulate is None and written and storage.evicted:
+    if storage.filled or storage.evicted:
+        _after_other_engines(core, dst, accumulate, adds)
+    return adds
+
+
+def _after_other_engines(core: Core, dst: NkiTensor, accumulate: bool | None, adds: bool) -> None:
+    """Warn where another engine has read or written what this matmul writes; forget what it ends."""
+    storage = dst.storage
+    filled = [at for at in storage.filled if _touch(at, dst.layout)]
+    evicted = [at for at in storage.evicted if _touch(at, dst.layout)]
+    if filled and (adds or accumulate is None):
+        core.warn(f"nc_matmul: {dst.name}: a PSUM location that {storage.filled[filled[0]]} has written: "
+                  + ("accumulating onto it is undefined on NeuronCore-v2 and v3" if adds else
+                     "whether accumulate=None overwrites it is not documented, and adding to it is "
+                     "undefined on NeuronCore-v2 and v3")
+                  + ". Let a matmul write it first, with accumulate=False")
+    elif evicted and adds and accumulate is None:
         core.warn(f"nc_matmul: {dst.name}: a PSUM tile is written again after it was read; whether "
                   "that resets the automatic accumulation is not documented. Allocate a fresh tile, "
                   "or say accumulate=(k > 0)")
-    return written if accumulate is None else bool(accumulate)
+    if not adds:
+        for at in filled:
+            del storage.filled[at]
+        for at in evicted:
+            del storage.evicted[at]
+
+
+@lru_cache(maxsize=1 << 12)
+def _touch(one: Layout, other: Layout) -> bool:
+    """Whether two views of one PSUM tile share a partition and a stretch of bytes."""
+    return (one.start < other.start + other.P and other.start < one.start + one.P
+            and one.first < _end(other) and other.first < _end(one))
+
+
+def _end(layout: Layout) -> int:
+    """The byte of a partition after the view's last."""
+    last = sum((n - 1) * s for n, s in zip(layout.shape[1:], layout.strides[1:], strict=True))
+    return layout.first + (last + 1) * layout.dtype.itemsize
 
 
 def _mask(dst: NkiTensor) -> tuple[np.ndarray, np.ndarray]:
@@ -210,7 +245,8 @@ def nc_transpose(dst: NkiTensor, data: NkiTensor, engine=engine.unknown, name=No
         dst.put(data.array.reshape(data.layout.P, -1).T)
     if work.engines == ("tensor",):
         dst.storage.opened[dst.layout, dst.offset] = None
-    return core.emit(work, (data.place,), (dst.place,), name)
+        return core.emit(work, (data.place,), (dst.place,), name)
+    return issue(core, work, (data,), (dst,), name)
 
 
 @rule

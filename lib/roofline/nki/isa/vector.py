@@ -1,0 +1,351 @@
+"""Vector Engine: element-wise instructions, reductions, scans and selections.
+
+Arithmetic is float32 whatever the tiles hold, and the result is rounded to dst's type; bitvec
+operators work on the bits as they are. Several of these also run on other engines.
+
+Source  nki.isa (NKI 0.6); nki.api.shared.rst, Supported Math Operators
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..alu import Operator, Unary, add, multiply, operator, power, rsqrt
+from ..core import NkiInstruction, Target, Work, current, refuse, rule
+from ..memory import Layout, NkiTensor
+from .checks import (
+    engines,
+    integers,
+    is_tile,
+    issue,
+    not_both_in_psum,
+    not_packed,
+    on_generation,
+    operand,
+    psum,
+    same_family,
+    scalar_or_vector,
+    tile,
+    tiles,
+)
+from .enums import engine
+
+_WHOLE_32 = {dtypes.int32, dtypes.uint32}
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+
+
+# --- element-wise ------------------------------------------------------------------------------
+
+
+def memset(dst: NkiTensor, value, engine=engine.unknown, name=None) -> NkiInstruction:
+    """dst = a number, whole for integer types. On Vector or GpSimd. Source: nki.isa.memset."""
+    core = current()
+    work = _memset(core.target, is_tile("memset", "dst", dst), type(value), value, engine)
+    if core.data:
+        kind = dst.layout.dtype.kind
+        dst.put(np.broadcast_to(np.asarray(value, np.float32 if kind == "float" else np.int64),
+                                dst.layout.shape))
+    return issue(core, work, (), (dst,), name)
+
+
+@rule
+def _memset(target: Target, dst: Layout, kind: type, value: Any, wanted: engine) -> Work:
+    what = "memset"
+    tile(what, "dst", dst, target)
+    floats = dst.dtype.kind == "float"
+    if kind is bool and dst.dtype is not dtypes.bool_:
+        kind = type(None)
+    legal = (int, float, np.integer, np.floating) if floats else (int, np.integer)
+    if not issubclass(kind, legal):
+        raise refuse(f"{what}: value", repr(value), f"a number that matches {dst.dtype!r}",
+                     "" if floats else "Write an integer literal")
+    if dst.dtype.kind == "packed" and value != 0:
+        raise refuse(f"{what}: value", value, f"a packed type, {dst.dtype!r}, can only be zeroed",
+                     "Load it with nisa.dma_copy")
+    if dst.dtype.kind == "int":
+        limits = np.iinfo(dst.dtype.numpy)
+        if not limits.min <= value <= limits.max:
+            raise refuse(f"{what}: value", value, f"{limits.min} to {limits.max} of {dst.dtype!r}")
+    return Work(what, engines(what, wanted, target, ("vector", "gpsimd"), dst), elements=dst.size)
+
+
+def tensor_copy(dst: NkiTensor, src: NkiTensor, engine=engine.unknown, name=None) -> NkiInstruction:
+    """dst = src: bit for bit in one dtype, through float32 between two.
+
+    On Vector, Scalar (v3 on) or GpSimd (no PSUM). Source: nki.isa.tensor_copy.
+    """
+    core = current()
+    work = _tensor_copy(core.target, is_tile("tensor_copy", "dst", dst),
+                        is_tile("tensor_copy", "src", src), engine)
+    if core.data:
+        dst.put(src.read() if src.layout.dtype is dst.layout.dtype else src.values())
+    return issue(core, work, (src,), (dst,), name)
+
+
+@rule
+def _tensor_copy(target: Target, dst: Layout, src: Layout, wanted: engine) -> Work:
+    what = "tensor_copy"
+    if src.dtype is not dst.dtype:
+        not_packed(what, dst, src)
+    tiles(what, target, dst, src=src)
+    if target.generation < 3 and wanted is engine.scalar:
+        raise refuse(f"{what}: engine", f"scalar on {target.name}", "from NeuronCore-v3 on",
+                     "Use nisa.activation with op=nl.copy")
+    allowed = ("vector", "scalar", "gpsimd") if target.generation > 2 else ("vector", "gpsimd")
+    return Work(what, engines(what, wanted, target, allowed, dst, src), elements=dst.size)
+
+
+def tensor_tensor(dst: NkiTensor, data1: NkiTensor, data2: NkiTensor, op, engine=engine.unknown,
+                  name=None) -> NkiInstruction:
+    """dst = data1 op data2, element by element, without broadcasting.
+
+    On Vector or GpSimd; nl.power on GpSimd; when all tiles are (u)int32 on GpSimd, in exact
+    integers, unless one is in PSUM. Source: nki.isa.tensor_tensor.
+    """
+    core = current()
+    op = operator(op, "tensor_tensor: op", arity=2)
+    work = _tensor_tensor(core.target, is_tile("tensor_tensor", "dst", dst),
+                          is_tile("tensor_tensor", "data1", data1),
+                          is_tile("tensor_tensor", "data2", data2), op, engine)
+    if core.data:
+        shape = dst.layout.shape
+        if op.family == "bitvec":
+            put_bits(dst, op.compute(bits(data1).reshape(shape), bits(data2).reshape(shape)))
+        elif work.engines == ("gpsimd",) and _whole(dst.layout, data1.layout, data2.layout):
+            exact = np.float64 if op is power else np.int64
+            dst.put(op.compute(data1.read().reshape(shape).astype(exact),
+                               data2.read().reshape(shape).astype(exact)))
+        else:
+            dst.put(op.compute(data1.values().reshape(shape), data2.values().reshape(shape)))
+    return issue(core, work, (data1, data2), (dst,), name)
+
+
+def _whole(*layouts: Layout) -> bool:
+    """Whether all tiles are int32 or uint32."""
+    return {layout.dtype for layout in layouts} <= _WHOLE_32
+
+
+@rule
+def _tensor_tensor(target: Target, dst: Layout, data1: Layout, data2: Layout, op: Operator,
+                   wanted: engine) -> Work:
+    what = "tensor_tensor"
+    on_generation(what, target, op)
+    tiles(what, target, dst, data1=data1, data2=data2)
+    not_both_in_psum(what, "data1", data1, "data2", data2)
+    allowed: tuple[str, ...] = ("vector", "gpsimd")
+    if op.family == "bitvec":
+        integers(what, dst, data1, data2)
+        allowed = ("vector",)
+    elif op is power:
+        allowed = ("gpsimd",)
+    elif wanted is engine.unknown and _whole(dst, data1, data2):
+        in_psum = any(layout.buffer is psum for layout in (dst, data1, data2))
+        allowed = ("vector",) if in_psum else ("gpsimd",)
+    return Work(what, engines(what, wanted, target, allowed, dst, data1, data2), elements=dst.size)
+
+
+def tensor_scalar(dst: NkiTensor, data: NkiTensor, op0, operand0, reverse0=False, op1=None,
+                  operand1=None, reverse1=False, engine=engine.unknown,
+                  name=None) -> NkiInstruction:
+    """dst = (data op0 operand0) op1 operand1; an operand is a number or a float32 tile (P, 1).
+
+    reverse0, reverse1: the operand is on the left. On Vector, on Scalar (v3: only x, + and x then
+    +; v4: all arithmetic), on GpSimd only with nl.rsqrt. Source: nki.isa.tensor_scalar.
+    """
+    core = current()
+    what = "tensor_scalar"
+    op0 = operator(op0, "tensor_scalar: op0")
+    op1 = None if op1 is None else operator(op1, "tensor_scalar: op1")
+    work = _tensor_scalar(core.target, is_tile(what, "dst", dst), is_tile(what, "data", data), op0,
+                          operand(operand0), op1, operand(operand1), engine)
+    if core.data:
+        read, put = (bits, put_bits) if op0.family == "bitvec" else (values, NkiTensor.put)
+        result = applied(op0, read(data), column(operand0, data, read), reverse0)
+        if op1 is not None:
+            result = applied(op1, result, column(operand1, data, read), reverse1)
+        put(dst, result)
+    return issue(core, work, (data, *[t for t in (operand0, operand1) if isinstance(t, NkiTensor)]),
+                 (dst,), name)
+
+
+_ON_SCALAR = {(multiply, add), (multiply, None), (add, None)}
+
+
+@rule
+def _tensor_scalar(target: Target, dst: Layout, data: Layout, op0: Operator, operand0: Any,
+                   op1: Operator | None, operand1: Any, wanted: engine) -> Work:
+    what = "tensor_scalar"
+    ops = [op for op in (op0, op1) if op is not None]
+    on_generation(what, target, *ops)
+    bitvec = same_family(what, *ops)
+    tiles(what, target, dst, data=data)
+    for role, op, kind in (("operand0", op0, operand0), ("operand1", op1, operand1)):
+        second_operand(what, role, op, kind, data, target)
+    allowed: tuple[str, ...] = ("vector",)
+    if bitvec:
+        integers(what, dst, data)
+    elif target.generation > 3 or (target.generation == 3 and (op0, op1) in _ON_SCALAR):
+        allowed = ("vector", "scalar")
+    elif wanted is engine.scalar:
+        raise refuse(f"{what}: engine", f"scalar on {target.name}", "there it runs only multiply, "
+                     "add, and multiply then add, from NeuronCore-v3 on",
+                     "Use nisa.activation, or the Vector Engine")
+    if rsqrt in ops:
+        allowed = (*allowed, "gpsimd")
+    touched = [layout for layout in (dst, data, operand0, operand1) if isinstance(layout, Layout)]
+    return Work(what, engines(what, wanted, target, allowed, *touched), elements=dst.size)
+
+
+def second_operand(what: str, role: str, op: Operator | None, kind: Any, data: Layout,
+                   target: Target) -> None:
+    """The operand that goes with `op`: none without an operator; None or a number for a unary one."""
+    unused = kind is type(None)
+    if op is None and not unused:
+        raise refuse(f"{what}: {role}", "an operand without an operator", "it belongs to an operator",
+                     "Give the operator too, or leave both out")
+    if op is None or (unused and isinstance(op, Unary)):
+        return
+    if unused:
+        raise refuse(f"{what}: {role}", "None", f"{op!r} takes a number or a tile of shape "
+                     f"({data.P}, 1)")
+    scalar_or_vector(what, role, kind, data, target, bits=op.family == "bitvec")
+
+
+def scalar_tensor_tensor(dst: NkiTensor, data: NkiTensor, op0, operand0, op1, operand1: NkiTensor,
+                         reverse0=False, reverse1=False, name=None) -> NkiInstruction:
+    """dst = (data op0 operand0) op1 operand1: operand0 as in tensor_scalar, operand1 a whole tile.
+
+    Source: nki.isa.scalar_tensor_tensor.
+    """
+    core = current()
+    what = "scalar_tensor_tensor"
+    op0 = operator(op0, "scalar_tensor_tensor: op0")
+    op1 = operator(op1, "scalar_tensor_tensor: op1", arity=2)
+    work = _scalar_tensor_tensor(core.target, is_tile(what, "dst", dst), is_tile(what, "data", data),
+                                 op0, operand(operand0), op1, is_tile(what, "operand1", operand1))
+    if core.data:
+        first = applied(op0, data.values(), column(operand0, data, values), reverse0)
+        dst.put(applied(op1, first, operand1.values().reshape(first.shape), reverse1))
+    vector = (operand0,) if isinstance(operand0, NkiTensor) else ()
+    return issue(core, work, (data, *vector, operand1), (dst,), name)
+
+
+@rule
+def _scalar_tensor_tensor(target: Target, dst: Layout, data: Layout, op0: Operator, operand0: Any,
+                          op1: Operator, operand1: Layout) -> Work:
+    what = "scalar_tensor_tensor"
+    on_generation(what, target, op0, op1)
+    if same_family(what, op0, op1):
+        raise refuse(what, f"{op0!r}, {op1!r}", "arithmetic operators only",
+                     "Use nisa.tensor_scalar and nisa.tensor_tensor")
+    tiles(what, target, dst, data=data, operand1=operand1)
+    not_both_in_psum(what, "data", data, "operand1", operand1)
+    second_operand(what, "operand0", op0, operand0, data, target)
+    return Work(what, ("vector",), elements=dst.size)
+
+
+def reciprocal(dst: NkiTensor, data: NkiTensor, name=None) -> NkiInstruction:
+    """dst = 1 / data. Source: nki.isa.reciprocal."""
+    core = current()
+    work = _one_input("reciprocal", core.target, is_tile("reciprocal", "dst", dst),
+                      is_tile("reciprocal", "data", data))
+    if core.data:
+        dst.put(np.float32(1) / data.values())
+    return issue(core, work, (data,), (dst,), name)
+
+
+@rule
+def _one_input(what: str, target: Target, dst: Layout, data: Layout) -> Work:
+    tiles(what, target, dst, data=data)
+    return Work(what, ("vector",), elements=dst.size)
+
+
+# --- reductions --------------------------------------------------------------------------------
+
+
+def tensor_reduce(dst: NkiTensor, op, data: NkiTensor, axis, negate=False, keepdims=False,
+                  name=None) -> NkiInstruction:
+    """dst = data reduced over its last free dimensions: axis is one number or several, never 0.
+
+    negate: times -1 (arithmetic operators). Source: nki.isa.tensor_reduce.
+    """
+    core = current()
+    op = operator(op, "tensor_reduce: op", table="reduce")
+    axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    work = _tensor_reduce(core.target, is_tile("tensor_reduce", "dst", dst),
+                          is_tile("tensor_reduce", "data", data), op, axes, bool(negate),
+                          bool(keepdims))
+    if core.data:
+        if op.family == "bitvec":
+            put_bits(dst, _reduced(op, bits(data), len(axes)))
+        else:
+            result = _reduced(op, data.values(), len(axes)).astype(np.float32, copy=False)
+            dst.put(-result if negate else result)
+    return issue(core, work, (data,), (dst,), name)
+
+
+def _reduced(op: Operator, array: np.ndarray, last: int) -> np.ndarray:
+    """`array` with its last dimensions reduced to one element."""
+    return op.reduce(array.reshape(*array.shape[:array.ndim - last], -1), axis=-1)
+
+
+@rule
+def _tensor_reduce(target: Target, dst: Layout, data: Layout, op: Operator, axes: tuple,
+                   negate: bool, keepdims: bool) -> Work:
+    what = "tensor_reduce"
+    not_packed(what, dst, data)
+    tile(what, "dst", dst, target)
+    tile(what, "data", data, target)
+    dims = len(data.shape)
+    last = tuple(range(dims - len(axes), dims))
+    if tuple(sorted(a + dims if a < 0 else a for a in axes)) != last or not axes or last[0] < 1:
+        raise refuse(f"{what}: axis", axes if len(axes) != 1 else axes[0],
+                     f"the last free dimensions of {list(data.shape)}, up to {dims - 1}; "
+                     "the partition dimension, 0, cannot be reduced",
+                     "Sum over partitions with nisa.nc_matmul and a tile of ones"
+                     if 0 in axes else "Reorder the free dimensions with data.permute(...)")
+    left = data.shape[:last[0]]
+    wanted = left + (1,) * len(axes) if keepdims else left
+    if (dst.P, dst.F) != (data.P, data.F // int(np.prod(data.shape[last[0]:]))):
+        raise refuse(f"{what}: dst", f"{list(dst.shape)}", f"reducing {list(data.shape)} over "
+                     f"{last} leaves {list(wanted) if len(wanted) > 1 else [data.P, 1]}")
+    if op.family == "bitvec":
+        integers(what, dst, data)
+        if negate:
+            raise refuse(f"{what}: negate", "True", f"it goes with arithmetic operators, not {op!r}")
+    return Work(what, ("vector",), elements=data.size)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def values(t: NkiTensor) -> np.ndarray:
+    """A tile's elements as float32."""
+    return t.values()
+
+
+def bits(t: NkiTensor) -> np.ndarray:
+    """A tile's elements as bit patterns: unsigned integers of their size."""
+    return t.read().view(_UNSIGNED[t.layout.dtype.itemsize])
+
+
+def put_bits(t: NkiTensor, patterns: np.ndarray) -> None:
+    """Write bit patterns; a narrower tile keeps the low bits, a wider one gets zeros."""
+    t.put(patterns.astype(_UNSIGNED[t.layout.dtype.itemsize], copy=False).view(t.layout.dtype.numpy))
+
+
+def column(value: Any, data: NkiTensor, read: Any) -> Any:
+    """A scalar or (P, 1) operand in the shape that broadcasts over data's free dimensions."""
+    if isinstance(value, NkiTensor):
+        return read(value).reshape((-1,) + (1,) * (len(data.layout.shape) - 1))
+    if read is values:
+        return np.float32(0 if value is None else value)
+    return np.array(value, np.int64).astype(_UNSIGNED[data.layout.dtype.itemsize])
+
+
+def applied(op: Operator, x: Any, y: Any, reverse: bool) -> Any:
+    """x op y, or y op x; op x for a unary operator."""
+    if isinstance(op, Unary):
+        return op.compute(x)
+    return op.compute(y, x) if reverse else op.compute(x, y)
