@@ -1,6 +1,6 @@
-"""Python that runs here and that the NKI compiler refuses.
+"""Python that runs here and that no NKI document lets a kernel use.
 
-Question  a simulator takes any Python; which lines of this kernel will not compile?
+Question  a simulator takes any Python; which lines of this kernel may not compile?
 Answer    findings(source or kernel): line, construct, what the documents allow, next step
 Assumes   the language guide's constructs and the migration guide's restrictions, NKI 0.6
 Ignores   what nisa and nl check themselves; host code around the kernels
@@ -57,7 +57,7 @@ _LOOPS = {"fori_loop", "while_loop", "dynamic_range"}
 
 
 def findings(code: str | Callable) -> list[str]:
-    """Lines of `code` that the NKI compiler does not take, in order, one text each.
+    """Lines of `code` that the NKI documents do not allow, in order, one text each.
 
     code   a file's text, whose kernels are the functions under nki.jit and those that call nisa;
            or a function or kernel, with the functions it calls

@@ -29,8 +29,9 @@ from ..count import Uncounted
 from .core import NkiValidationError
 
 OURS = "roofline"
-# The documented namespaces; an import of any other is `_Namespace`.
+# The documented namespaces, and what the first holds beside the others.
 BACKEND = ("nki", "nki.isa", "nki.language", "nki.collectives", "nki.typing")
+TOP = ("jit", "simulate")
 # A package with more files than this is a framework and is not searched for kernels.
 LARGE = 400
 _IMPORTS_NKI = re.compile(rb"^[ \t]*(?:import|from)[ \t]+nki\b", re.MULTILINE)
@@ -85,7 +86,7 @@ def load(path: str | Path) -> ModuleType:
 
 def _package(file: Path) -> tuple[Path, str]:
     """The folder that imports start from, and the file's dotted name under it."""
-    parts = [] if file.stem == "__init__" else [file.stem]
+    parts = [] if file.stem == "__init__" else [file.stem.replace(".", "_")]
     root = file.parent
     while (root / "__init__.py").exists():
         parts.insert(0, root.name)
@@ -159,7 +160,7 @@ class Project:
         self.files: dict[str, frozenset[int]] = {}
         self.path_before = list(sys.path)
         self.loading = True
-        self.asked: set[str] = set()  # nki submodules that are none of BACKEND
+        self.nki = Namespace("nki", self)
         self._speaks: dict[str, Path | None] = {}
         self.builtins = {**vars(builtins), "__import__": self.import_}
 
@@ -304,15 +305,12 @@ class Project:
 
     def _nki(self, name: str, fromlist: tuple[str, ...]) -> Any:
         known = name in BACKEND
-        if not known:
-            self.asked.add(name)
         if not fromlist:  # `import nki.isa as nisa` walks the attributes of nki
-            return backend("nki") if known else _Namespace("nki", self)
-        module = backend(name) if known else _Namespace(name, self)
+            return self.nki if known else Namespace("nki", self, name)
+        module = (self.nki if name == "nki" else backend(name) if known
+                  else Namespace(name, self))
         for child in fromlist:
-            if known and child != "*" and f"{name}.{child}" in BACKEND:
-                backend(f"{name}.{child}")
-            elif known and child != "*":
+            if known and child != "*":
                 try:
                     getattr(module, child)
                 except AttributeError as error:
@@ -328,37 +326,39 @@ class Project:
 
 def backend(name: str) -> ModuleType:
     """Our module of a documented namespace: "nki", "nki.isa", ..."""
-    module = importlib.import_module(f"{OURS}.{name}")
-    for child in BACKEND:
-        if child.startswith(f"{name}."):
-            importlib.import_module(f"{OURS}.{child}")
-    return module
+    return importlib.import_module(f"{OURS}.{name}")
 
 
-class _Namespace(ModuleType):
-    """An undocumented part of nki, as `nki.isa.constants`: its parent's names; others uncounted."""
+class Namespace(ModuleType):
+    """`nki` as a kernel file sees it, or a part of it that no document names.
 
-    def __init__(self, name: str, project: Project) -> None:
+    nki holds what is documented. An undocumented part, as `nki.isa.constants`, has its parent's
+    names. Any other name may be written down, in an annotation say; using it raises Uncounted.
+    """
+
+    def __init__(self, name: str, project: Project, asked: str = "") -> None:
         super().__init__(name)
-        self._project = project
+        self._project, self._asked = project, asked
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         dotted = f"{self.__name__}.{name}"
-        if any(f"{asked}.".startswith(f"{dotted}.") for asked in self._project.asked):
-            return _Namespace(dotted, self._project)
+        if f"{self._asked}.".startswith(f"{dotted}."):
+            return Namespace(dotted, self._project, self._asked)
+        if dotted in BACKEND:
+            return backend(dotted)
         known = self.__name__
         while known not in BACKEND:
             known = known.rpartition(".")[0]
-        if known != "nki" or known == self.__name__:
+        if known != "nki" or name in TOP:
             try:
                 return getattr(backend(known), name)
             except AttributeError:
                 pass
         return Absent(dotted, self._project, lambda used: Uncounted(
             f"{used}: no documented name of NKI 0.6, and none this backend counts. "
-            f"Use nki, nki.isa or nki.language"))
+            f"Use nki.jit, nki.isa and nki.language"))
 
 
 def _guarded(tree: ast.Module) -> Iterator[int]:
@@ -648,13 +648,12 @@ class _Rebinding:
         return self._instance(thing)
 
     def _named(self, dotted: str) -> Any:
+        if dotted == "nki":
+            return self.project.nki
         if dotted in BACKEND:
             return backend(dotted)
         module, _, name = dotted.rpartition(".")
-        if module in BACKEND and hasattr(backend(module), name):
-            return getattr(backend(module), name)
-        self.project.asked.add(module)
-        return getattr(_Namespace(module, self.project), name)
+        return getattr(Namespace(module, self.project), name)
 
     def _globals(self, old: dict[str, Any]) -> dict[str, Any]:
         if id(old) not in self.made:
