@@ -91,32 +91,50 @@ def _of(name: str) -> DType:
 
 def fresh(count: int, dtype: DType) -> np.ndarray:
     """Bytes of uninitialised memory: NaN where the type has one, 4 for integers (nki.simulate)."""
-    value = 4 if dtype.kind != "float" else np.nan
-    return np.full(count, value, dtype.numpy).view(np.uint8)
+    return np.full(count, *_unset(dtype)).view(np.uint8)
+
+
+@cache
+def _unset(dtype: DType) -> tuple[int, np.dtype]:
+    """What an element of fresh memory holds, as an unsigned integer of its size."""
+    bits = np.dtype(f"u{dtype.itemsize}")
+    value = np.full(1, np.nan if dtype.kind == "float" else 4, dtype.numpy)
+    return int(value.view(bits)[0]), bits
 
 
 def to_float32(array: np.ndarray, dtype: DType) -> np.ndarray:
     """The values as float32, shape kept; exact for every float and for integers to 2^24."""
-    if array.dtype == np.float32:
-        return array
-    if dtype is bfloat16:  # its bits are the upper half of a float32's
-        return np.left_shift(array.view(np.uint16), 16, dtype=np.uint32).view(np.float32)
-    return array.astype(np.float32)
+    return array if array.dtype == np.float32 else array.astype(np.float32)
 
 
 def cast(values: np.ndarray, dtype: DType) -> np.ndarray:
     """float32 values (or integers, kept exact) as the dtype's NumPy type.
 
-    Floats round to nearest even; to an integer they round to nearest even and saturate.
+    Floats round to nearest, ties to even, and overflow as the type does: to inf, or to NaN where
+    it has no inf (float8_e4m3fn). To an integer they round the same way and saturate; NaN is 0
+    there, which is not documented. bool_ is whether a value is not 0.
     """
     if dtype is tfloat32:
-        bits = np.asarray(values, np.float32).view(np.uint32)  # 10 bits of mantissa are kept
-        rounded = (bits + 0x0FFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
-        return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32))
+        return _tf32(np.asarray(values, np.float32))
+    if dtype is bool_:
+        return (values != 0).astype(dtype.numpy)
     if values.dtype == dtype.numpy:
         return values
-    if dtype.kind == "int" and values.dtype.kind == "f":
-        limits = np.iinfo(dtype.numpy)
-        whole = np.clip(np.rint(np.nan_to_num(values.astype(np.float64))), limits.min, limits.max)
-        return whole.astype(dtype.numpy)
+    if dtype.kind == "int":
+        return _saturated(values, dtype)
     return values.astype(dtype.numpy)
+
+
+def _tf32(values: np.ndarray) -> np.ndarray:
+    """float32 with the 10 upper bits of its mantissa; a carry out of them is what rounding up is."""
+    bits = values.view(np.uint32)
+    rounded = (bits + 0x0FFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
+    return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32))
+
+
+def _saturated(values: np.ndarray, dtype: DType) -> np.ndarray:
+    """Whole numbers inside the integer type's limits; float64 holds all of them exactly."""
+    limits = np.iinfo(dtype.numpy)
+    if values.dtype.kind == "f":
+        values = np.rint(np.nan_to_num(values.astype(np.float64)))
+    return np.clip(values, limits.min, limits.max).astype(dtype.numpy)
