@@ -180,5 +180,5 @@ def test_fresh_memory_is_nan_or_four(name):
     dtype = dtypes.ALL[name]
     got = fresh(3, dtype)
     assert (got.dtype, got.size) == (np.uint8, 3 * dtype.itemsize)
-    values = got.view(dtype.numpy)
-    assert np.isnan(values.astype(np.float32)).all() if dtype.kind == "float" else (values == 4).all()
+    values = got.view(dtype.numpy).astype(np.float32)
+    assert np.isnan(values).all() if dtype.kind == "float" else (values == 4).all()

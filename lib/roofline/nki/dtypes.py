@@ -126,7 +126,7 @@ def cast(values: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _tf32(values: np.ndarray) -> np.ndarray:
-    """float32 with the 10 upper bits of its mantissa; a carry out of them is what rounding up is."""
+    """float32 rounded to 10 bits of mantissa; a carry into the exponent is right as it is."""
     bits = values.view(np.uint32)
     rounded = (bits + 0x0FFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
     return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32))
