@@ -47,6 +47,7 @@ def installed(write, monkeypatch):
         from enum import Enum
         class Kernel:
             def __init__(self, function): self.func = function
+            def __call__(self, *args): raise RuntimeError("the device")
         def jit(fn=None, **options): return Kernel(fn)
     """, "site/nki/__init__.py")
     write("""
@@ -242,6 +243,17 @@ def test_a_package_with_relative_imports(write):
 def test_the_packages_own_init_can_be_loaded(write):
     write("P = 128", "lib/sizes.py")
     assert load(write("from .sizes import P", "lib/__init__.py")).P == 128
+
+
+def test_a_package_whose_own_init_fails_still_holds_its_kernels(write):
+    """The file is what was asked for; what it does take from the package must be there."""
+    write("import neuronxcc.nki as nki\nTOP = 1", "lib/__init__.py")
+    write("P = 128", "lib/sizes.py")
+    assert load(write("from .sizes import P", "lib/kernels.py")).P == 128
+    with pytest.raises(nki.NkiValidationError, match=r"lib/__init__\.py, line 1: import neuronxcc"):
+        load(write("from . import TOP", "lib/kernels.py"))
+    with pytest.raises(nki.NkiValidationError, match=r"lib/__init__\.py, line 1: import neuronxcc"):
+        load(write("import lib", "lib/../beside.py"))
 
 
 def test_a_package_that_imports_its_parts_by_name(write):

@@ -162,13 +162,14 @@ class Project:
         self.loading = True
         self.nki = Namespace("nki", self)
         self._speaks: dict[str, Path | None] = {}
+        self._failed: dict[str, Exception] = {}  # packages whose __init__.py did not run
         self.builtins = {**vars(builtins), "__import__": self.import_}
 
     def module(self, name: str, file: Path) -> ModuleType:
         """The module `name`, executed from `file` unless it is here already."""
         parent, _, child = name.rpartition(".")
         if parent:
-            self._find(parent)
+            self._package(parent)
         if name in self.modules:
             return self.modules[name]
         made = ModuleType(name)
@@ -224,8 +225,9 @@ class Project:
                 return self.modules[top]
             module = self.modules[name]
             for child in fromlist:
-                if child != "*" and not hasattr(module, child):
-                    self._find(f"{name}.{child}")
+                if (child != "*" and not hasattr(module, child)
+                        and not self._find(f"{name}.{child}") and name in self._failed):
+                    raise self._failed[name]
             return module
         if top in self.modules:
             home = _home(self.modules[top])
@@ -266,7 +268,7 @@ class Project:
             return True
         parent, _, child = name.rpartition(".")
         if parent:
-            if not self._find(parent):
+            if not self._package(parent):
                 return False
             folders = [Path(p) for p in getattr(self.modules[parent], "__path__", ())]
         else:
@@ -287,6 +289,20 @@ class Project:
         if elsewhere:
             self.module(name, elsewhere)
         return bool(elsewhere)
+
+    def _package(self, name: str) -> bool:
+        """Load the package `name` for what lies in it; its own __init__.py need not succeed."""
+        try:
+            return self._find(name)
+        except Exception as error:
+            parent, _, child = name.rpartition(".")
+            folders = self.modules[parent].__path__ if parent else self.roots
+            inside = [Path(folder) / child for folder in folders if (Path(folder) / child).is_dir()]
+            if not inside:
+                raise
+            self._failed[name] = error
+            self._plain(name, inside[0])
+            return True
 
     def _plain(self, name: str, folder: Path) -> None:
         made = ModuleType(name)
@@ -398,14 +414,19 @@ def _speaks_nki(top: str) -> Path | None:
             or top in sys.stdlib_module_names or top == OURS):
         return None
     origin = Path(spec.origin)
-    searched = [origin]
-    if spec.submodule_search_locations:
-        searched = []
-        for folder, _, names in os.walk(origin.parent):
-            searched += [Path(folder, name) for name in names if name.endswith(".py")]
-            if len(searched) > LARGE:
-                return None
-    return origin if any(_IMPORTS_NKI.search(file.read_bytes()) for file in searched) else None
+    whole = bool(spec.submodule_search_locations)
+    return origin if _searched(origin, whole, origin.stat().st_mtime_ns) else None
+
+
+@functools.lru_cache
+def _searched(origin: Path, whole: bool, changed: int) -> bool:
+    """Whether a module, or any file of a package that is no framework, imports nki."""
+    files = [] if whole else [origin]
+    for folder, _, names in os.walk(origin.parent) if whole else ():
+        files += [Path(folder, name) for name in names if name.endswith(".py")]
+        if len(files) > LARGE:
+            return False
+    return any(_IMPORTS_NKI.search(file.read_bytes()) for file in files)
 
 
 def _home(module: ModuleType) -> str:
