@@ -215,7 +215,7 @@ class Project:
             name = self._absolute(name, globals or {}, level)
         top = name.partition(".")[0]
         if top == "nki":
-            return self._nki(name, fromlist or ())
+            return self._nki(name, fromlist or (), sys._getframe(1))
         if name.startswith("neuronxcc.nki") or (name == "neuronxcc" and "nki" in (fromlist or ())):
             raise _Removed(f"import neuronxcc.nki: got {name!r}; an error since Neuron SDK 2.30 "
                            f"(NKI 0.4.0). Write `import nki`, `import nki.isa as nisa` and "
@@ -319,19 +319,18 @@ class Project:
             self._speaks[top] = _speaks_nki(top)
         return self._speaks[top]
 
-    def _nki(self, name: str, fromlist: tuple[str, ...]) -> Any:
+    def _nki(self, name: str, fromlist: tuple[str, ...], caller: FrameType) -> Any:
         known = name in BACKEND
         if not fromlist:  # `import nki.isa as nisa` walks the attributes of nki
-            return self.nki if known else Namespace("nki", self, name)
+            return self.nki if known else Namespace("nki", self, (name,))
         module = (self.nki if name == "nki" else backend(name) if known
                   else Namespace(name, self))
-        for child in fromlist:
-            if known and child != "*":
-                try:
-                    getattr(module, child)
-                except AttributeError as error:
-                    raise ImportError(f"from {name} import {child}: {error}") from None
-        return module
+        absent = [child for child in fromlist if child != "*" and not hasattr(module, child)]
+        if not absent:
+            return module
+        if caller.f_lineno in self.files.get(caller.f_code.co_filename, ()):
+            raise ImportError(f"cannot import name {absent[0]!r} from {name!r}")
+        return Namespace(name, self, tuple(f"{name}.{child}" for child in absent))
 
     def _excused(self, frame: FrameType) -> bool:
         """Whether an absent module may wait: a file's top level, where no `except` expects it."""
@@ -352,7 +351,7 @@ class Namespace(ModuleType):
     names. Any other name may be written down, in an annotation say; using it raises Uncounted.
     """
 
-    def __init__(self, name: str, project: Project, asked: str = "") -> None:
+    def __init__(self, name: str, project: Project, asked: tuple[str, ...] = ()) -> None:
         super().__init__(name)
         self._project, self._asked = project, asked
 
@@ -360,21 +359,36 @@ class Namespace(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         dotted = f"{self.__name__}.{name}"
-        if f"{self._asked}.".startswith(f"{dotted}."):
+        if any(f"{asked}.".startswith(f"{dotted}.") for asked in self._asked):
             return Namespace(dotted, self._project, self._asked)
         if dotted in BACKEND:
             return backend(dotted)
-        known = self.__name__
-        while known not in BACKEND:
-            known = known.rpartition(".")[0]
+        known = self._known
         if known != "nki" or name in TOP:
             try:
                 return getattr(backend(known), name)
             except AttributeError:
                 pass
-        return Absent(dotted, self._project, lambda used: Uncounted(
-            f"{used}: no documented name of NKI 0.6, and none this backend counts. "
-            f"Use nki.jit, nki.isa and nki.language"))
+        return Absent(dotted, self._project, self._uncounted)
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        raise self._uncounted(self.__name__)
+
+    @property
+    def _known(self) -> str:
+        known = self.__name__
+        while known not in BACKEND:
+            known = known.rpartition(".")[0]
+        return known
+
+    def _uncounted(self, used: str) -> Exception:
+        try:
+            getattr(backend(self._known), used.rpartition(".")[2])
+        except AttributeError as error:
+            if self._known != "nki":
+                return Uncounted(f"{used}: {error}")
+        return Uncounted(f"{used}: no documented name of NKI 0.6, and none this backend counts. "
+                         f"Use nki.jit, nki.isa and nki.language")
 
 
 def _guarded(tree: ast.Module) -> Iterator[int]:
