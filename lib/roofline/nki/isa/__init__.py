@@ -34,16 +34,38 @@ from .enums import (
     unknown_engine,
     vector_engine,
 )
-from .scalar import activation, activation_reduce
+from .gpsimd import (
+    affine_select,
+    iota,
+    local_gather,
+    nc_n_gather,
+    nonzero_with_count,
+    sequence_bounds,
+    tensor_partition_reduce,
+)
+from .running import (
+    exponential,
+    range_select,
+    select_reduce,
+    tensor_scalar_cumulative,
+    tensor_scalar_reduce,
+)
+from .scalar import activate2, activation, activation_reduce
+from .search import max8, nc_find_index8, nc_match_replace8
 from .tensor import nc_matmul, nc_transpose
 from .vector import (
+    bn_aggr,
+    bn_stats,
     memset,
+    nc_stream_shuffle,
     reciprocal,
     scalar_tensor_tensor,
     tensor_copy,
+    tensor_copy_predicated,
     tensor_reduce,
     tensor_scalar,
     tensor_tensor,
+    tensor_tensor_scan,
 )
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..alu import Operator, abs_max, abs_min
+from ..alu import Operator, Unary, abs_max, abs_min
 from ..core import Core, NkiInstruction, Target, Work, refuse
 from ..memory import Layout, MemoryRegion, NkiTensor
-from .enums import engine
+from .enums import engine, reduce_cmd
 
 sbuf, psum = MemoryRegion.sbuf, MemoryRegion.psum
 ENGINES = {engine.tensor: "tensor", engine.vector: "vector", engine.scalar: "scalar",
@@ -26,7 +26,7 @@ def tile(what: str, role: str, layout: Layout, target: Target, *where: MemoryReg
                      f"{' or '.join(r.value for r in allowed)}",
                      "Bring it there with nisa.dma_copy" if layout.buffer not in (sbuf, psum)
                      else "Copy it with nisa.tensor_copy")
-    if layout.P > target.pmax:
+    if target.pmax < layout.P:
         raise refuse(f"{what}: {role}", f"{layout!r}", f"at most {target.pmax} partitions (pmax)")
     step = 128 if layout.P > 64 else 64 if layout.P > 32 else 32
     if layout.start % step:
@@ -46,7 +46,8 @@ def same_size(what: str, role: str, layout: Layout, other_role: str, other: Layo
 def not_both_in_psum(what: str, role: str, layout: Layout, other_role: str, other: Layout) -> None:
     """At most one of two inputs comes from PSUM."""
     if layout.buffer is psum and other.buffer is psum:
-        raise refuse(what, f"{role} and {other_role} both in psum", "at most one input may be there",
+        raise refuse(what, f"{role} and {other_role} both in psum",
+                     "at most one input may be there",
                      "Copy one to SBUF with nisa.tensor_copy")
 
 
@@ -98,7 +99,8 @@ def engines(what: str, wanted: engine, target: Target, allowed: tuple[str, ...],
     """The engines an instruction may run on: GpSimd reaches no PSUM."""
     if psum in {layout.buffer for layout in layouts}:
         if wanted is engine.gpsimd and "gpsimd" in allowed:
-            raise refuse(f"{what}: engine", "gpsimd with a tile in psum", "GpSimd cannot access PSUM",
+            raise refuse(f"{what}: engine", "gpsimd with a tile in psum",
+                         "GpSimd cannot access PSUM",
                          "Use engine=nisa.engine.vector, or copy the tile to SBUF first")
         allowed = tuple(name for name in allowed if name != "gpsimd")
         if not allowed:
@@ -125,7 +127,8 @@ def number(what: str, role: str, kind: Any, bits: bool = False) -> None:
     """The operand is a compile-time number: whole for a bitvec operator."""
     legal = (int, np.integer) if bits else (int, float, np.integer, np.floating)
     if not issubclass(kind, legal) or kind is bool:
-        raise refuse(f"{what}: {role}", "None" if kind is type(None) else kind.__name__, "a whole number" if bits else "a number",
+        raise refuse(f"{what}: {role}", "None" if kind is type(None) else kind.__name__,
+                     "a whole number" if bits else "a number",
                      "" if bits else "A run-time value goes in as a tile of shape (P, 1)")
 
 
@@ -144,12 +147,62 @@ def scalar_or_vector(what: str, role: str, kind: Any, data: Layout, target: Targ
                      "Copy it into a float32 tile with nisa.tensor_copy")
 
 
+def second_operand(what: str, role: str, op: Operator | None, kind: Any, data: Layout,
+                   target: Target) -> None:
+    """The operand that goes with `op`: nothing without one; None or 0 if it is unary."""
+    unused = kind is type(None)
+    if op is None and not unused:
+        raise refuse(f"{what}: {role}", "an operand without an operator",
+                     "it belongs to an operator", "Give the operator too, or leave both out")
+    if op is None or (unused and isinstance(op, Unary)):
+        return
+    if unused:
+        raise refuse(f"{what}: {role}", "None", f"{op!r} takes a number or a tile of shape "
+                     f"({data.P}, 1)")
+    scalar_or_vector(what, role, kind, data, target, bits=op.family == "bitvec")
+
+
+def shaped(what: str, role: str, layout: Layout, partitions: int, free: int) -> None:
+    """The operand has this many partitions and free elements."""
+    if (partitions, free) != (layout.P, layout.F):
+        raise refuse(f"{what}: {role}", f"{list(layout.shape)}", f"[{partitions}, {free}]")
+
+
+def register_tile(what: str, out: Layout | None, data: Layout, target: Target,
+              floats: bool = False) -> None:
+    """reduce_res: nothing, or a tile (P, 1)."""
+    if out is None:
+        return
+    tile(what, "reduce_res", out, target)
+    vector_operand(what, "reduce_res", out, data)
+    if floats and out.dtype.kind != "float":
+        raise refuse(f"{what}: reduce_res", f"{out.dtype!r}", "a float type")
+
+
 def same_family(what: str, *operators: Operator) -> bool:
     """Whether the operators are bitvec; bitvec and arithmetic do not mix in one instruction."""
     if len({op.family for op in operators}) > 1:
         raise refuse(what, ", ".join(map(repr, operators)),
                      "bitvec and arithmetic operators cannot be mixed", "Use two instructions")
     return operators[0].family == "bitvec"
+
+
+def arithmetic(what: str, *operators: Operator) -> None:
+    """No bitvec operators in this instruction."""
+    for op in operators:
+        if op.family == "bitvec":
+            raise refuse(what, repr(op), "arithmetic operators only",
+                         "Use nisa.tensor_scalar or nisa.tensor_tensor for bitvec operators")
+
+
+def one_of(role: str, value: Any, *legal: Any) -> None:
+    """The value is one of those that the documents list."""
+    if value not in legal:
+        raise refuse(role, repr(value), f"one of {', '.join(map(_text, legal))}")
+
+
+def _text(value: Any) -> str:
+    return f"reduce_cmd.{value.name}" if isinstance(value, reduce_cmd) else repr(value)
 
 
 def on_generation(what: str, target: Target, *operators: Operator) -> None:
@@ -160,13 +213,22 @@ def on_generation(what: str, target: Target, *operators: Operator) -> None:
 
 
 def issue(core: Core, work: Work, reads: tuple, writes: tuple, name: str | None) -> NkiInstruction:
-    """Record an instruction, and in PSUM what it has read and written (see isa.tensor)."""
-    for t in reads:
-        if t.layout.buffer is psum:
-            t.storage.evicted[t.layout] = None
-    for t in writes:
-        if t.layout.buffer is psum:
-            t.storage.filled[t.layout] = work.opcode
-    index = [t.indirection.index.place for t in (*reads, *writes) if t.indirection is not None
-             and isinstance(t.indirection.index, NkiTensor)]
-    return core.emit(work, (*[t.place for t in reads], *index), tuple([t.place for t in writes]), name)
+    """Record an instruction and the tiles among its operands; numbers and None are left out.
+
+    In PSUM it notes what was read and written (see isa.tensor).
+    """
+    read: list[tuple] = []
+    written: list[tuple] = []
+    index: list[tuple] = []
+    for operands, places in ((reads, read), (writes, written)):
+        for t in operands:
+            if isinstance(t, NkiTensor):
+                places.append(t.place)
+                if t.layout.buffer is psum:
+                    if places is read:
+                        t.storage.evicted[t.layout] = None
+                    else:
+                        t.storage.filled[t.layout] = work.opcode
+                if t.indirection is not None and isinstance(t.indirection.index, NkiTensor):
+                    index.append(t.indirection.index.place)
+    return core.emit(work, (*read, *index), tuple(written), name)

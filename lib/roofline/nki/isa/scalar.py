@@ -6,18 +6,48 @@ does not reduce. Arithmetic is float32.
 Source  nki.isa.activation, activation_reduce (NKI 0.6); nki.api.shared.rst, Activation Functions
 """
 
+import math
 from typing import Any
 
 import numpy as np
 
-from .. import dtypes
-from ..alu import Operator, add, operator, prelu, reciprocal
-from ..core import Core, NkiInstruction, Target, Work, current, refuse, rule
 from ...count import Uncounted
+from .. import dtypes
+from ..alu import (
+    Operator,
+    abs_max,
+    abs_min,
+    add,
+    arctan,
+    bypass,
+    log,
+    maximum,
+    minimum,
+    multiply,
+    operator,
+    prelu,
+    reciprocal,
+    rsqrt,
+    sin,
+    sqrt,
+    subtract,
+)
+from ..core import Core, NkiInstruction, Target, Work, current, refuse, rule
 from ..memory import Layout, NkiTensor
-from .checks import is_tile, issue, number, operand, scalar_or_vector, tile, tiles, vector_operand
+from .checks import (
+    is_tile,
+    issue,
+    number,
+    one_of,
+    operand,
+    register_tile,
+    scalar_or_vector,
+    tile,
+    tiles,
+    vector_operand,
+)
 from .enums import reduce_cmd
-from .vector import column, values
+from .values import accumulate, applied, column, registers
 
 _READ = "act_read_accumulator"  # the instruction that a reduce_res adds (ActReadAccumulator)
 
@@ -30,7 +60,8 @@ def activation(dst: NkiTensor, op, data: NkiTensor, bias=None, scale=1.0, reduce
     reduce_cmd adds the free elements of op(...) to the engine's registers, one a partition, and
     reduce_res (P, 1) reads them out with a second instruction. Source: nki.isa.activation.
     """
-    return _activate("activation", dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd, name)
+    return _activate("activation", dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd,
+                     name)
 
 
 def activation_reduce(dst: NkiTensor, op, data: NkiTensor, reduce_op, reduce_res: NkiTensor,
@@ -50,25 +81,25 @@ def _activate(what: str, dst: NkiTensor, op: Any, data: NkiTensor, bias: Any, sc
     op = operator(op, "activation: op", table="activation")
     out = None if reduce_res is None else is_tile(what, "reduce_res", reduce_res)
     if op is prelu:
-        raise Uncounted(f"nisa.{what}: nl.prelu: its slope has no argument and no documented value. "
-                        "On trn3 nisa.activate2 takes relu_param")
-    work = _activation(what, core.target, is_tile(what, "dst", dst), is_tile(what, "data", data), op,
-                       operand(bias), operand(scale), reduce_op, out, command)
+        raise Uncounted(f"nisa.{what}: nl.prelu: its slope has no argument and no documented "
+                        "value. On trn3 nisa.activate2 takes relu_param")
+    work = _activation(what, core.target, is_tile(what, "dst", dst), is_tile(what, "data", data),
+                       op, operand(bias), operand(scale), reduce_op, out, command)
     if core.data:
         x = data.values()
         if isinstance(scale, NkiTensor) or scale != 1:
-            x = x * column(scale, data, values)
+            x = x * column(scale, data)
         if bias is not None:
-            x = x + column(bias, data, values)
+            x = x + column(bias, data)
+        _in_range(core, what, op, x)
         result = op.compute(x)
         if command is not reduce_cmd.idle:
-            _accumulate(core, data, result, command)
+            accumulate(registers(core, "scalar", data), add, result, command)
         dst.put(result)
-    reads = (data, *[t for t in (bias, scale) if isinstance(t, NkiTensor)])
-    issued = issue(core, work, reads, (dst,), name)
+    issued = issue(core, work, (data, bias, scale), (dst,), name)
     if reduce_res is not None and out is not None:
         if core.data:
-            reduce_res.put(_registers(core, data))
+            reduce_res.put(registers(core, "scalar", data))
         issue(core, _read_out(out), (), (reduce_res,), None)
     return issued
 
@@ -92,38 +123,100 @@ def _activation(what: str, target: Target, dst: Layout, data: Layout, op: Operat
     if op is reciprocal and target.generation < 3 and bias is not type(None):
         raise refuse(f"{what}: bias", f"a bias with nl.reciprocal on {target.name}",
                      "there the function takes no bias", "Add it with nisa.tensor_scalar first")
-    _reduction(what, data, reduce_op, out, command, target)
+    if reduce_op is not None:
+        one_of(f"{what}: reduce_op", reduce_op, add)
+    _command(what, command, reduce_op)
+    register_tile(what, out, data, target)
     return Work(what, ("scalar",), elements=dst.size)
 
 
-def _reduction(what: str, data: Layout, op: Any, out: Layout | None, command: reduce_cmd,
-               target: Target) -> None:
-    """What reduce_op, reduce_cmd and reduce_res of the Scalar Engine may be."""
-    if command is reduce_cmd.load_reduce or not isinstance(command, reduce_cmd):
-        raise refuse(f"{what}: reduce_cmd", command, "idle, reset, reduce or reset_reduce")
-    adds = command in (reduce_cmd.reduce, reduce_cmd.reset_reduce)
-    if op is not add and (op is not None or adds):
-        raise refuse(f"{what}: reduce_op", repr(op), "nl.add only")
-    if out is not None:
-        tile(what, "reduce_res", out, target)
-        vector_operand(what, "reduce_res", out, data)
+def _command(what: str, command: reduce_cmd, op: Any) -> None:
+    """reduce_cmd of the Scalar Engine, which reduces only with a reduce_op."""
+    one_of(f"{what}: reduce_cmd", command, reduce_cmd.idle, reduce_cmd.reset, reduce_cmd.reduce,
+           reduce_cmd.reset_reduce)
+    if op is None and command in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
+        raise refuse(f"{what}: reduce_op", "None", f"reduce_cmd.{command.name} needs an operator",
+                     "Say reduce_op=nl.add")
 
 
-def _accumulate(core: Core, data: NkiTensor, result: np.ndarray, command: reduce_cmd) -> None:
-    """Reset the registers of these partitions, add the sums of `result` to them, or both."""
-    registers = _registers(core, data)
-    if command is not reduce_cmd.reduce:
-        registers[...] = 0
-    if command is not reduce_cmd.reset:
-        registers += result.reshape(len(registers), -1).sum(axis=1, dtype=np.float32)
+# Where the Scalar Engine's result is invalid (Supported Activation Functions, Valid Input Range).
+_RANGE = {log: (2.0**-64, 2.0**64), sqrt: (2.0**-116, 2.0**118), rsqrt: (2.0**-87, 2.0**97),
+          reciprocal: (2.0**-42, 2.0**42), sin: (-math.pi, math.pi),
+          arctan: (-math.pi / 2, math.pi / 2)}
 
 
-def _registers(core: Core, data: NkiTensor) -> np.ndarray:
-    """The engine's float32 registers of data's partitions; NaN until they are reset."""
-    found = core.accumulators.get("scalar")
-    if found is None:
-        found = core.accumulators["scalar"] = np.full(core.target.pmax, np.nan, np.float32)
-    return found[data.layout.start:data.layout.start + data.layout.P]
+def _in_range(core: Core, what: str, op: Operator, x: np.ndarray) -> None:
+    """Warn of inputs for which the documents call the engine's result invalid."""
+    if op in _RANGE:
+        low, high = map(np.float32, _RANGE[op])
+        size = np.abs(x) if op is reciprocal else x
+        if (size < low).any() or (size > high).any():
+            core.warn(f"{what}: {op!r} of inputs from {size.min():g} to {size.max():g}: outside "
+                      f"{low:g} to {high:g} the Scalar Engine's result is invalid"
+                      + (", NaN here" if op is sin else ""))
+
+
+def activate2(dst: NkiTensor, op, data: NkiTensor, imm0, imm1, op0, op1, relu_param=0.0,
+              reverse0=False, reverse1=False, reduce_op=None, reduce_res: NkiTensor | None = None,
+              reduce_cmd=reduce_cmd.idle, name=None) -> NkiInstruction:
+    """dst = op((data op0 imm0) op1 imm1); relu_param is nl.prelu's slope below 0; v4.
+
+    Six pairs op0, op1: multiply with add, subtract or bypass; add, subtract or bypass with bypass.
+    reduce_op: add, maximum, minimum, abs_max or abs_min. Source: nki.isa.activate2.
+    """
+    core = current()
+    what = "activate2"
+    op = operator(op, "activate2: op", table="activation")
+    out = None if reduce_res is None else is_tile(what, "reduce_res", reduce_res)
+    work = _activate2(core.target, is_tile(what, "dst", dst), is_tile(what, "data", data), op,
+                      operand(imm0), operand(imm1), op0, op1, operand(relu_param), reduce_op, out,
+                      reduce_cmd)
+    if core.data:
+        x = data.values()
+        for step, imm, reverse in ((op0, imm0, reverse0), (op1, imm1, reverse1)):
+            if step is not bypass:
+                x = applied(step, x, column(imm, data), reverse)
+        _in_range(core, what, op, x)
+        result = op.compute(x, column(relu_param, data)) if op is prelu else op.compute(x)
+        if reduce_op is not None:
+            accumulate(registers(core, "scalar", data), reduce_op, result, reduce_cmd)
+        dst.put(result)
+    issued = issue(core, work, (data, imm0, imm1, relu_param), (dst,), name)
+    if reduce_res is not None and out is not None:
+        if core.data:
+            reduce_res.put(registers(core, "scalar", data))
+        issue(core, _read_out(out), (), (reduce_res,), None)
+    return issued
+
+
+_PAIRS = ((multiply, add), (multiply, subtract), (multiply, bypass), (add, bypass),
+          (subtract, bypass), (bypass, bypass))
+
+
+@rule
+def _activate2(target: Target, dst: Layout, data: Layout, op: Operator, imm0: Any, imm1: Any,
+               op0: Any, op1: Any, relu_param: Any, reduce_op: Any, out: Layout | None,
+               command: reduce_cmd) -> Work:
+    what = "activate2"
+    target.need(4, what)
+    tiles(what, target, dst, data=data)
+    if (op0, op1) not in _PAIRS:
+        raise refuse(f"{what}: op0, op1", f"{op0!r}, {op1!r}",
+                     f"one of {'; '.join(f'{a!r}, {b!r}' for a, b in _PAIRS)}")
+    for role, kind, used in (("imm0", imm0, op0 is not bypass), ("imm1", imm1, op1 is not bypass),
+                             ("relu_param", relu_param, True)):
+        if isinstance(kind, Layout):
+            tile(what, role, kind, target)
+            vector_operand(what, role, kind, data)
+        elif used:
+            number(what, role, kind)
+    if isinstance(imm0, Layout) and isinstance(imm1, Layout) and imm0.dtype is not imm1.dtype:
+        raise refuse(what, f"imm0 {imm0.dtype!r}, imm1 {imm1.dtype!r}", "two tiles of one dtype")
+    if reduce_op is not None:
+        one_of(f"{what}: reduce_op", reduce_op, add, maximum, minimum, abs_max, abs_min)
+    _command(what, command, reduce_op)
+    register_tile(what, out, data, target)
+    return Work(what, ("scalar",), elements=dst.size)
 
 
 @rule

@@ -11,28 +11,48 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..alu import Operator, Unary, add, multiply, operator, power, rsqrt
+from ..alu import (
+    Operator,
+    add,
+    multiply,
+    operator,
+    power,
+    rsqrt,
+)
 from ..core import NkiInstruction, Target, Work, current, refuse, rule
 from ..memory import Layout, NkiTensor
 from .checks import (
+    arithmetic,
     engines,
     integers,
     is_tile,
     issue,
     not_both_in_psum,
     not_packed,
+    number,
     on_generation,
+    one_of,
     operand,
     psum,
     same_family,
-    scalar_or_vector,
+    second_operand,
+    shaped,
     tile,
     tiles,
+    vector_operand,
 )
 from .enums import engine
+from .values import (
+    applied,
+    bits,
+    column,
+    put_bits,
+    rows,
+    scan,
+    values,
+)
 
 _WHOLE_32 = {dtypes.int32, dtypes.uint32}
-_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
 # --- element-wise ------------------------------------------------------------------------------
@@ -165,8 +185,7 @@ def tensor_scalar(dst: NkiTensor, data: NkiTensor, op0, operand0, reverse0=False
         if op1 is not None:
             result = applied(op1, result, column(operand1, data, read), reverse1)
         put(dst, result)
-    return issue(core, work, (data, *[t for t in (operand0, operand1) if isinstance(t, NkiTensor)]),
-                 (dst,), name)
+    return issue(core, work, (data, operand0, operand1), (dst,), name)
 
 
 _ON_SCALAR = {(multiply, add), (multiply, None), (add, None)}
@@ -197,21 +216,6 @@ def _tensor_scalar(target: Target, dst: Layout, data: Layout, op0: Operator, ope
     return Work(what, engines(what, wanted, target, allowed, *touched), elements=dst.size)
 
 
-def second_operand(what: str, role: str, op: Operator | None, kind: Any, data: Layout,
-                   target: Target) -> None:
-    """The operand that goes with `op`: none without an operator; None or a number for a unary one."""
-    unused = kind is type(None)
-    if op is None and not unused:
-        raise refuse(f"{what}: {role}", "an operand without an operator", "it belongs to an operator",
-                     "Give the operator too, or leave both out")
-    if op is None or (unused and isinstance(op, Unary)):
-        return
-    if unused:
-        raise refuse(f"{what}: {role}", "None", f"{op!r} takes a number or a tile of shape "
-                     f"({data.P}, 1)")
-    scalar_or_vector(what, role, kind, data, target, bits=op.family == "bitvec")
-
-
 def scalar_tensor_tensor(dst: NkiTensor, data: NkiTensor, op0, operand0, op1, operand1: NkiTensor,
                          reverse0=False, reverse1=False, name=None) -> NkiInstruction:
     """dst = (data op0 operand0) op1 operand1: operand0 as in tensor_scalar, operand1 a whole tile.
@@ -222,13 +226,13 @@ def scalar_tensor_tensor(dst: NkiTensor, data: NkiTensor, op0, operand0, op1, op
     what = "scalar_tensor_tensor"
     op0 = operator(op0, "scalar_tensor_tensor: op0")
     op1 = operator(op1, "scalar_tensor_tensor: op1", arity=2)
-    work = _scalar_tensor_tensor(core.target, is_tile(what, "dst", dst), is_tile(what, "data", data),
-                                 op0, operand(operand0), op1, is_tile(what, "operand1", operand1))
+    work = _scalar_tensor_tensor(core.target, is_tile(what, "dst", dst),
+                                 is_tile(what, "data", data), op0, operand(operand0), op1,
+                                 is_tile(what, "operand1", operand1))
     if core.data:
-        first = applied(op0, data.values(), column(operand0, data, values), reverse0)
+        first = applied(op0, data.values(), column(operand0, data), reverse0)
         dst.put(applied(op1, first, operand1.values().reshape(first.shape), reverse1))
-    vector = (operand0,) if isinstance(operand0, NkiTensor) else ()
-    return issue(core, work, (data, *vector, operand1), (dst,), name)
+    return issue(core, work, (data, operand0, operand1), (dst,), name)
 
 
 @rule
@@ -236,12 +240,45 @@ def _scalar_tensor_tensor(target: Target, dst: Layout, data: Layout, op0: Operat
                           op1: Operator, operand1: Layout) -> Work:
     what = "scalar_tensor_tensor"
     on_generation(what, target, op0, op1)
-    if same_family(what, op0, op1):
-        raise refuse(what, f"{op0!r}, {op1!r}", "arithmetic operators only",
-                     "Use nisa.tensor_scalar and nisa.tensor_tensor")
+    arithmetic(what, op0, op1)
     tiles(what, target, dst, data=data, operand1=operand1)
     not_both_in_psum(what, "data", data, "operand1", operand1)
     second_operand(what, "operand0", op0, operand0, data, target)
+    return Work(what, ("vector",), elements=dst.size)
+
+
+def tensor_copy_predicated(dst: NkiTensor, src, predicate: NkiTensor, reverse_pred=False,
+                           name=None) -> NkiInstruction:
+    """dst = src (a tile or a number) where predicate is not 0; elsewhere dst keeps its elements.
+
+    Source: nki.isa.tensor_copy_predicated.
+    """
+    core = current()
+    what = "tensor_copy_predicated"
+    work = _tensor_copy_predicated(core.target, is_tile(what, "dst", dst), operand(src),
+                                   is_tile(what, "predicate", predicate))
+    if core.data:
+        shape, kind = dst.layout.shape, dst.layout.dtype
+        new = src.read().reshape(shape) if isinstance(src, NkiTensor) else dtypes.cast(
+            np.asarray(src, np.float32 if kind.kind == "float" else np.int64), kind)
+        chosen = (predicate.read() == 0) if reverse_pred else (predicate.read() != 0)
+        dst.put(np.where(chosen.reshape(shape), new, dst.read()))
+    return issue(core, work, (src, predicate, dst), (dst,), name)
+
+
+@rule
+def _tensor_copy_predicated(target: Target, dst: Layout, src: Any, predicate: Layout) -> Work:
+    what = "tensor_copy_predicated"
+    tiles(what, target, dst, predicate=predicate)
+    one_of(f"{what}: predicate", predicate.dtype, dtypes.uint8, dtypes.uint16, dtypes.uint32)
+    if isinstance(src, Layout):
+        tiles(what, target, dst, src=src)
+        not_both_in_psum(what, "src", src, "predicate", predicate)
+        if src.dtype is not dst.dtype:
+            raise refuse(f"{what}: src", f"{src.dtype!r}", f"the dtype of dst, {dst.dtype!r}",
+                         "Copy it into such a tile with nisa.tensor_copy")
+    else:
+        number(what, "src", src, bits=dst.dtype.kind == "int")
     return Work(what, ("vector",), elements=dst.size)
 
 
@@ -271,7 +308,7 @@ def tensor_reduce(dst: NkiTensor, op, data: NkiTensor, axis, negate=False, keepd
     negate: times -1 (arithmetic operators). Source: nki.isa.tensor_reduce.
     """
     core = current()
-    op = operator(op, "tensor_reduce: op", table="reduce")
+    op = operator(op, "tensor_reduce: op", table="reduction")
     axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
     work = _tensor_reduce(core.target, is_tile("tensor_reduce", "dst", dst),
                           is_tile("tensor_reduce", "data", data), op, axes, bool(negate),
@@ -307,45 +344,163 @@ def _tensor_reduce(target: Target, dst: Layout, data: Layout, op: Operator, axes
                      if 0 in axes else "Reorder the free dimensions with data.permute(...)")
     left = data.shape[:last[0]]
     wanted = left + (1,) * len(axes) if keepdims else left
-    if (dst.P, dst.F) != (data.P, data.F // int(np.prod(data.shape[last[0]:]))):
+    if (data.P, data.F // int(np.prod(data.shape[last[0]:]))) != (dst.P, dst.F):
         raise refuse(f"{what}: dst", f"{list(dst.shape)}", f"reducing {list(data.shape)} over "
                      f"{last} leaves {list(wanted) if len(wanted) > 1 else [data.P, 1]}")
     if op.family == "bitvec":
         integers(what, dst, data)
         if negate:
-            raise refuse(f"{what}: negate", "True", f"it goes with arithmetic operators, not {op!r}")
+            raise refuse(f"{what}: negate", "True",
+                         f"it goes with arithmetic operators, not {op!r}")
     return Work(what, ("vector",), elements=data.size)
 
 
-# --- values ------------------------------------------------------------------------------------
+# --- scans and statistics ----------------------------------------------------------------------
 
 
-def values(t: NkiTensor) -> np.ndarray:
-    """A tile's elements as float32."""
-    return t.values()
+def tensor_tensor_scan(dst: NkiTensor, data0: NkiTensor, data1: NkiTensor, initial, op0, op1,
+                       reverse0=False, reverse1=False, name=None) -> NkiInstruction:
+    """dst[:, i] = (data0[:, i] op0 dst[:, i - 1]) op1 data1[:, i], from `initial` on, in float32.
+
+    initial: a number or a tile (P, 1). Source: nki.isa.tensor_tensor_scan.
+    """
+    core = current()
+    what = "tensor_tensor_scan"
+    op0 = operator(op0, "tensor_tensor_scan: op0", arity=2)
+    op1 = operator(op1, "tensor_tensor_scan: op1", arity=2)
+    work = _tensor_tensor_scan(core.target, is_tile(what, "dst", dst),
+                               is_tile(what, "data0", data0), is_tile(what, "data1", data1),
+                               operand(initial), op0, op1)
+    if core.data:
+        first, second = rows(data0).T.copy(), rows(data1).T.copy()
+        start = np.broadcast_to(np.reshape(column(initial, data0), -1), data0.layout.P)
+
+        def step(i: int, before: np.ndarray) -> np.ndarray:
+            return applied(op1, applied(op0, first[i], before, reverse0), second[i], reverse1)
+        dst.put(scan(step, start, len(first)))
+    return issue(core, work, (data0, data1, initial), (dst,), name)
 
 
-def bits(t: NkiTensor) -> np.ndarray:
-    """A tile's elements as bit patterns: unsigned integers of their size."""
-    return t.read().view(_UNSIGNED[t.layout.dtype.itemsize])
+@rule
+def _tensor_tensor_scan(target: Target, dst: Layout, data0: Layout, data1: Layout, initial: Any,
+                        op0: Operator, op1: Operator) -> Work:
+    what = "tensor_tensor_scan"
+    on_generation(what, target, op0, op1)
+    arithmetic(what, op0, op1)
+    tiles(what, target, dst, data0=data0, data1=data1)
+    not_both_in_psum(what, "data0", data0, "data1", data1)
+    if isinstance(initial, Layout):
+        tile(what, "initial", initial, target)
+        vector_operand(what, "initial", initial, data0)
+    else:
+        number(what, "initial", initial)
+    return Work(what, ("vector",), elements=dst.size)
 
 
-def put_bits(t: NkiTensor, patterns: np.ndarray) -> None:
-    """Write bit patterns; a narrower tile keeps the low bits, a wider one gets zeros."""
-    t.put(patterns.astype(_UNSIGNED[t.layout.dtype.itemsize], copy=False).view(t.layout.dtype.numpy))
+def bn_stats(dst: NkiTensor, data: NkiTensor, name=None) -> NkiInstruction:
+    """dst (P, 6) = count, mean, variance x count of the even elements, then of the odd ones.
+
+    At most 512 elements a partition (bn_stats_fmax). Source: nki.isa.bn_stats.
+    """
+    core = current()
+    work = _bn_stats(core.target, is_tile("bn_stats", "dst", dst),
+                     is_tile("bn_stats", "data", data))
+    if core.data:
+        dst.put(np.concatenate([_moments(rows(data)[:, at::2]) for at in (0, 1)], axis=1))
+    return issue(core, work, (data,), (dst,), name)
 
 
-def column(value: Any, data: NkiTensor, read: Any) -> Any:
-    """A scalar or (P, 1) operand in the shape that broadcasts over data's free dimensions."""
-    if isinstance(value, NkiTensor):
-        return read(value).reshape((-1,) + (1,) * (len(data.layout.shape) - 1))
-    if read is values:
-        return np.float32(0 if value is None else value)
-    return np.array(value, np.int64).astype(_UNSIGNED[data.layout.dtype.itemsize])
+def _moments(x: np.ndarray) -> np.ndarray:
+    """[P, 3]: count, mean and variance x count of each row; zeros for no element."""
+    count = x.shape[1]
+    mean = x.sum(axis=1, keepdims=True) / np.float32(max(count, 1))
+    spread = np.square(x - mean).sum(axis=1, keepdims=True)
+    return np.concatenate([np.full_like(mean, count), mean, spread], axis=1)
 
 
-def applied(op: Operator, x: Any, y: Any, reverse: bool) -> Any:
-    """x op y, or y op x; op x for a unary operator."""
-    if isinstance(op, Unary):
-        return op.compute(x)
-    return op.compute(y, x) if reverse else op.compute(x, y)
+@rule
+def _bn_stats(target: Target, dst: Layout, data: Layout) -> Work:
+    what = "bn_stats"
+    not_packed(what, dst, data)
+    tile(what, "dst", dst, target)
+    tile(what, "data", data, target)
+    if data.F > 512:
+        raise refuse(f"{what}: data", f"{list(data.shape)}",
+                     "at most 512 elements a partition (nl.tile_size.bn_stats_fmax)",
+                     f"Split it into {-(-data.F // 512)} tiles and aggregate with nisa.bn_aggr")
+    shaped(what, "dst", dst, data.P, 6)
+    return Work(what, ("vector",), elements=data.size)
+
+
+def bn_aggr(dst: NkiTensor, data: NkiTensor, name=None) -> NkiInstruction:
+    """dst (P, 2) = mean and variance of all that data's triples of bn_stats describe.
+
+    Source: nki.isa.bn_aggr.
+    """
+    core = current()
+    work = _bn_aggr(core.target, is_tile("bn_aggr", "dst", dst), is_tile("bn_aggr", "data", data))
+    if core.data:
+        count, mean, spread = np.moveaxis(rows(data).reshape(data.layout.P, -1, 3), 2, 0)
+        total = count.sum(axis=1)
+        center = (count * mean).sum(axis=1) / total
+        spread = spread + count * np.square(mean - center[:, None])
+        dst.put(np.stack([center, spread.sum(axis=1) / total], axis=1))
+    return issue(core, work, (data,), (dst,), name)
+
+
+@rule
+def _bn_aggr(target: Target, dst: Layout, data: Layout) -> Work:
+    what = "bn_aggr"
+    not_packed(what, dst, data)
+    tile(what, "dst", dst, target)
+    tile(what, "data", data, target)
+    if data.F % 3:
+        raise refuse(f"{what}: data", f"{list(data.shape)}",
+                     "count, mean, variance x count, so a multiple of 3 elements a partition")
+    shaped(what, "dst", dst, data.P, 2)
+    return Work(what, ("vector",), elements=data.size)
+
+
+# --- across partitions -------------------------------------------------------------------------
+
+
+def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask, name=None) -> NkiInstruction:
+    """dst[i] = src[shuffle_mask[i]] in each 32 partitions; 255 leaves dst[i] as it is.
+
+    Source: nki.isa.nc_stream_shuffle.
+    """
+    core = current()
+    what = "nc_stream_shuffle"
+    mask = tuple(shuffle_mask)
+    work = _stream_shuffle(core.target, is_tile(what, "dst", dst), is_tile(what, "src", src), mask)
+    if core.data:
+        lanes = [i for i in range(dst.layout.P) if mask[i % 32] != 255]
+        kept = dst.read().reshape(dst.layout.P, -1).copy()
+        sources = [i // 32 * 32 + mask[i % 32] for i in lanes]
+        kept[lanes] = src.read().reshape(src.layout.P, -1)[sources]
+        dst.put(kept)
+    return issue(core, work, (src, dst) if 255 in mask else (src,), (dst,), name)
+
+
+@rule
+def _stream_shuffle(target: Target, dst: Layout, src: Layout, mask: tuple) -> Work:
+    what = "nc_stream_shuffle"
+    tile(what, "dst", dst, target)
+    tile(what, "src", src, target)
+    if len(mask) != 32 or not all(m == 255 or 0 <= m < 32 for m in mask):
+        raise refuse(f"{what}: shuffle_mask", list(mask), "32 numbers, each 0 to 31 or 255")
+    if dst.dtype is not src.dtype or dst.F != src.F:
+        raise refuse(f"{what}: dst", f"{dst!r}", f"the dtype and free elements of src, {src!r}")
+    active = -(-max(dst.P, src.P) // 32) * 32
+    step = 128 if active > 64 else active
+    for role, layout in (("dst", dst), ("src", src)):
+        if layout.start % step:
+            raise refuse(f"{what}: {role}", f"partition {layout.start}",
+                         f"{active} active partitions start at a multiple of {step}")
+    for i in range(dst.P):
+        if mask[i % 32] != 255 and i // 32 * 32 + mask[i % 32] >= src.P:
+            raise refuse(f"{what}: shuffle_mask[{i % 32}]", mask[i % 32],
+                         f"partition {i} would copy from {i // 32 * 32 + mask[i % 32]}, and src "
+                         f"has {src.P}",
+                         "Leave a partition out with 255")
+    return Work(what, ("vector",), elements=dst.size)
