@@ -225,6 +225,21 @@ def test_a_run_warns():
     assert [w for w in run.warnings if w in lint.findings(through)] == lint.findings(through)
 
 
+@nki.jit
+def twice(x):
+    flag = x is None
+    if x is flag or x is not None:
+        return out_like(x)
+
+
+def test_a_run_warns_once_a_construct_and_function():
+    line = twice.function.__code__.co_firstlineno + 2
+    assert len(lint.findings(twice)) == 3
+    assert lint.of(twice, [])[1] == (
+        f"lines {line}, {line + 1} of twice: `is`; the compiler has no identity (NKI 0.3). "
+        f"Write == or !=")
+
+
 def test_a_function_without_source_has_nothing_to_tell():
     namespace = {}
     exec("def k(x):\n    return x is None", namespace)

@@ -70,17 +70,41 @@ def findings(code: str | Callable) -> list[str]:
             source = _Source(code)
         except SyntaxError as error:
             return [f"line {error.lineno}: not Python: {error.msg}. Correct it first"]
-        return source.found(source.kernels())
-    return _of_functions([code])
+        return [told.said for told in source.found(source.kernels())]
+    return [told.said for told in _of_functions([code])]
 
 
 def of(kernel: Callable, traces: Iterable[Any]) -> list[str]:
-    """The same for a kernel that ran: its functions are those that issued instructions."""
+    """The same for a kernel that ran: its functions are those that issued instructions.
+
+    One text for each construct of a function, with all its lines.
+    """
     codes = {code for trace in traces for _, code, _ in trace.totals}
-    return _of_functions([kernel], codes)
+    lines: dict[tuple[str, str], list[int]] = {}
+    for told in _of_functions([kernel], codes):
+        lines.setdefault((told.scope, told.text), []).append(told.line)
+    return [_Told(0, scope, text).at(numbers) for (scope, text), numbers in lines.items()]
 
 
-def _of_functions(kernels: list[Any], codes: Iterable[CodeType] = ()) -> list[str]:
+@dataclass(frozen=True, order=True)
+class _Told:
+    """One finding: a construct on a line of a function or class, "" for the file."""
+
+    line: int
+    scope: str
+    text: str
+
+    @property
+    def said(self) -> str:
+        return self.at([self.line])
+
+    def at(self, lines: list[int]) -> str:
+        """In words, for one line or several."""
+        where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
+        return f"{where}{f' of {self.scope}' if self.scope else ''}: {self.text}"
+
+
+def _of_functions(kernels: list[Any], codes: Iterable[CodeType] = ()) -> list[_Told]:
     """Findings of functions and of everything they call, across files."""
     front = [f for f in map(_function, kernels) if f]
     met = {id(f.__code__) for f in front}
@@ -197,18 +221,18 @@ class _Source:
             isinstance(n, ast.Call) and self.dotted(n.func).startswith("nki.isa.")
             for statement in f.body for n in _own(statement))]
 
-    def found(self, start: list[Function], kernels: Iterable[Scope] = ()) -> list[str]:
+    def found(self, start: list[Function], kernels: Iterable[Scope] = ()) -> list[_Told]:
         """Findings in `start` and in what it names in this file.
 
         kernels   those that take a caller's arguments, beside the ones under nki.jit
         """
         entry = {*kernels, *(f for f in start if self.decorated(f))}
-        told: list[tuple[int, str]] = list(self._imports()) + list(self._calls(entry))
+        told = [_Told(line, "", text) for line, text in (*self._imports(), *self._calls(entry))]
         front: list[Scope] = list(start)
         met = {id(node) for node in front}
         while front:
             node = front.pop()
-            told += [(line, f"line {line} of {node.name}: {text}")
+            told += [_Told(line, node.name, text)
                      for line, text in (self._class(node) if isinstance(node, ast.ClassDef)
                                         else self._function(node, node in entry))]
             for name in self._names(node):
@@ -216,7 +240,7 @@ class _Source:
                 if held and id(held) not in met and not self.decorated(held):
                     met.add(id(held))
                     front.append(held)
-        return list(dict.fromkeys(text for _, text in sorted(told)))
+        return sorted(set(told))
 
     def _names(self, scope: Scope) -> Iterator[str]:
         for statement in scope.body:
@@ -233,9 +257,8 @@ class _Source:
             inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             names = [f"{inside}{alias.name}" for alias in node.names]
             if any(name.startswith("neuronxcc.nki") for name in names):
-                yield node.lineno, (
-                    f"line {node.lineno}: neuronxcc.nki; an error since Neuron SDK 2.30. "
-                    f"Import nki, nki.isa and nki.language")
+                yield node.lineno, ("neuronxcc.nki; an error since Neuron SDK 2.30. "
+                                    "Import nki, nki.isa and nki.language")
 
     def _calls(self, kernels: set[Scope]) -> Iterator[tuple[int, str]]:
         """Calls of a kernel with a list."""
@@ -246,8 +269,8 @@ class _Source:
                 given = [*node.args, *(k.value for k in node.keywords)]
                 if (isinstance(called, ast.Name) and called.id in names
                         and any(isinstance(a, ast.List | ast.ListComp) for a in given)):
-                    yield node.lineno, (f"line {node.lineno}: {called.id} is called with a list; "
-                                        f"kernels take tuples (NKI 0.3). Write ( ) for [ ]")
+                    yield node.lineno, (f"{called.id} is called with a list; kernels take "
+                                        f"tuples (NKI 0.3). Write ( ) for [ ]")
 
     def _class(self, node: ast.ClassDef) -> Iterator[tuple[int, str]]:
         bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
