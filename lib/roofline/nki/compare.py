@@ -8,6 +8,7 @@ Ignores   why they differ: read `run.tensors` (reloads) and `run.lines`
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .. import units
@@ -15,7 +16,13 @@ from ..count import Count
 from .core import refuse
 from .trace import columns
 
-_ROWS: tuple[tuple[str, Callable[[Count], int]], ...] = (
+
+def _work(dtype: str, count: Count) -> int:
+    return count.work.get(dtype, 0)
+
+
+Row = tuple[str, Callable[[Count], int]]
+_TOTALS: tuple[Row, ...] = (
     ("W, FLOP", lambda c: c.flops),
     ("Q read, B", lambda c: c.hbm_read_bytes),
     ("Q written, B", lambda c: c.hbm_write_bytes),
@@ -29,11 +36,18 @@ class Comparison:
     counts: dict[str, Count]
 
     @property
+    def _rows(self) -> list[Row]:
+        """The totals, and W of each dtype where the counts do not all have the same one."""
+        dtypes = sorted({d for count in self.counts.values() for d in count.work})
+        apart = [(f"W of {d}", partial(_work, d)) for d in dtypes]
+        return [*_TOTALS[:1], *(apart if len(dtypes) > 1 else []), *_TOTALS[1:]]
+
+    @property
     def differences(self) -> dict[str, dict[str, int]]:
         """Row -> {count's name: code - that count}; in FLOP or bytes."""
         code = self.counts["code"]
         return {row: {name: get(code) - get(count) for name, count in self.counts.items()
-                      if name != "code"} for row, get in _ROWS}
+                      if name != "code"} for row, get in self._rows}
 
     @property
     def agree(self) -> bool:
@@ -43,12 +57,13 @@ class Comparison:
     def __repr__(self) -> str:
         others = [name for name in self.counts if name != "code"]
         rows = [["", *self.counts, *(f"code - {name}" for name in others)]]
-        for row, get in _ROWS:
+        differences = self.differences
+        for row, get in self._rows:
+            found = [differences[row][name] for name in others]
             rows.append([row, *(f"{get(c):,}" for c in self.counts.values()),
-                         *(f"{self.differences[row][name]:+,}" if self.differences[row][name] else "0"
-                           for name in others)])
-        rows.append(["I, FLOP/B", *(units.significant(c.intensity, 4) for c in self.counts.values()),
-                     *("" for _ in others)])
+                         *(f"{d:+,}" if d else "0" for d in found)])
+        intensities = [units.significant(c.intensity, 4) for c in self.counts.values()]
+        rows.append(["I, FLOP/B", *intensities, *("" for _ in others)])
         return columns(rows)
 
 
@@ -71,5 +86,6 @@ def _count(role: str, what: Any) -> Count:
             break
         found = getattr(what, name, found)
     if not isinstance(found, Count):
-        raise refuse(f"compare: {role}", type(what).__name__, "a Count, or an op, nest or Run that has one")
+        raise refuse(f"compare: {role}", type(what).__name__,
+                     "a Count, or an op, nest or Run that has one")
     return found

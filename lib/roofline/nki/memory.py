@@ -154,6 +154,8 @@ class NkiTensor(NKIObject):
     storage: Storage
     layout: Layout
     offset: int
+    indirection: Any  # None, or an Indirection
+    place: tuple[Allocation, Layout, int]  # what an instruction's record keeps of it
 
     def __init__(self, shape: tuple[int, ...], dtype: DType, storage: Any,
                  buffer: MemoryRegion | str = MemoryRegion.sbuf, name: str = "") -> None:

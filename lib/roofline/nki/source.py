@@ -3,6 +3,7 @@
 import linecache
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType
 
 
@@ -27,8 +28,10 @@ class Line:
 
     @property
     def described(self) -> str:
-        """As an error ends with it."""
-        return f"line {self.number} of {self.function}: {self.text}".rstrip(": ")
+        """As an error ends with it; a notebook's cell is no file and has no name of use."""
+        file = Path(self.file)
+        where = f"{file.name}, " if file.is_file() else ""
+        return f"{where}line {self.number} of {self.function}: {self.text}".rstrip(": ")
 
     def __str__(self) -> str:
         return f"{self.function}:{self.number}"

@@ -141,7 +141,7 @@ class Trace(Sequence[Record]):
         return found
 
     @cached_property
-    def count(self) -> Count:
+    def count(self) -> Count:  # type: ignore[override]  # Sequence's count(value) is of no use here
         """W and Q of this core: the sum of its records."""
         work: dict[str, int] = {}
         for (kind, _, _), (times, _, _) in self.totals.items():
@@ -249,9 +249,10 @@ class Table(Sequence):
 def columns(rows: Sequence[Sequence[str]]) -> str:
     """Text in columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join([row[0].ljust(widths[0]),
-                                *[cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]]).rstrip()
-                     for row in rows)
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]),
+                   *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
+        for row in rows)
 
 
 def tensors(traces: Sequence[Trace], known: Sequence[Allocation]) -> Table:
@@ -264,8 +265,8 @@ def tensors(traces: Sequence[Trace], known: Sequence[Allocation]) -> Table:
                 for own, layout, _ in places:
                     if layout.hbm_bytes:
                         sums[own] = sums.get(own, 0) + layout.hbm_bytes
-    rows = tuple(TensorTraffic(a.name, a.shape, str(a.dtype), a.nbytes, read.get(a, 0), written.get(a, 0))
-                 for a in dict.fromkeys([*read, *written]))
+    rows = tuple(TensorTraffic(a.name, a.shape, str(a.dtype), a.nbytes, read.get(a, 0),
+                               written.get(a, 0)) for a in dict.fromkeys([*read, *written]))
     return Table(rows, (
         ("tensor", lambda r: r.name), ("shape", lambda r: str(list(r.shape))),
         ("dtype", lambda r: r.dtype), ("bytes", lambda r: f"{r.bytes:,}"),
@@ -292,11 +293,24 @@ def lines(traces: Sequence[Trace]) -> Table:
         ("transposes", lambda r: f"{r.transpose_flops:,}" if r.transpose_flops else "-")))
 
 
+CONVENTIONS = """\
+W            2 FLOPs a multiply-add of nc_matmul, under the slower of its two dtypes; the other
+             engines do no FLOPs here, as in the profiler
+fp32         counts once, as hardware_flops does in recent versions of Neuron Explorer. Older
+             compilers split an fp32 matmul in two passes and their profiles show twice as many;
+             adjusted_hardware_flops weighs fp32 by 4, fp8 by 1 (trn1) or 0.5 (trn2, trn3)
+transposes   on the Tensor Engine are in hardware_flops and transpose_flops, not in W
+Q            bytes at HBM of every transfer in the source, each side in its own dtype; what the
+             compiler spills, hoists or merges is not in it, and in a profile it is
+instructions the kernel's own; a profile also holds the compiler's and the runtime's
+LNC=2        sums over both cores, as the profiler's counts are
+unknown      the compiler or the runtime decides it"""
+
+
 def counters(traces: Sequence[Trace]) -> dict[str, int | float | str]:
     """Neuron Explorer's Summary names, for what the source decides; "unknown" for the rest.
 
-    FLOPs follow the profiler: transposes are in hardware_flops, fp32 counts once (raw FLOPs of
-    explorer 2.30 on; older compilers split an fp32 matmul in two passes and count twice).
+    Counted as CONVENTIONS says.
     """
     count = sum((t.count for t in traces), Count())
     flops = transposes = 0
@@ -306,25 +320,29 @@ def counters(traces: Sequence[Trace]) -> dict[str, int | float | str]:
         for (work, _, _), (times, _, _) in trace.totals.items():
             flops += times * work.flops
             transposes += times * work.flops if work.transpose else 0
-            if len(work.engines) == 1:
-                issued[work.engines[0]] += times
-            else:
+            for engine in work.engines:
+                issued[engine] += times
+            if len(work.engines) > 1:
                 undecided.update(work.engines)
+    # nc_transpose is the one instruction that may leave the Tensor Engine, and its FLOPs with it
+    moved = any(work.opcode == "nc_transpose" and len(work.engines) > 1
+                for trace in traces for work, _, _ in trace.totals)
+    matmuls = sum(times for trace in traces for (work, _, _), (times, _, _) in trace.totals.items()
+                  if work.flops)
 
-    def known(engine: str, value: int) -> int | str:
-        return UNKNOWN if engine in undecided else value
+    def on(engine: str, instructions: int) -> int | str:
+        return UNKNOWN if engine in undecided else instructions
 
-    intensity = (flops - transposes) / count.hbm_bytes if count.hbm_bytes else UNKNOWN
     return {
-        "hardware_flops": known("tensor", flops),
-        "transpose_flops": known("tensor", transposes),
+        "hardware_flops": UNKNOWN if moved else flops,
+        "transpose_flops": UNKNOWN if moved else transposes,
         "hbm_read_bytes": count.hbm_read_bytes,
         "hbm_write_bytes": count.hbm_write_bytes,
-        "mm_arithmetic_intensity": intensity,
-        "matmul_instruction_count": known("tensor", issued["tensor"]),
+        "mm_arithmetic_intensity": count.flops / count.hbm_bytes if count.hbm_bytes else UNKNOWN,
+        "matmul_instruction_count": UNKNOWN if moved else matmuls,
         # each nc_matmul is a LDWEIGHTS and a MATMUL
-        "tensor_engine_instruction_count": known("tensor", 2 * issued["tensor"]),
-        **{f"{e}_engine_instruction_count": known(e, issued[e])
+        "tensor_engine_instruction_count": on("tensor", issued["tensor"] + matmuls),
+        **{f"{e}_engine_instruction_count": on(e, issued[e])
            for e in ("vector", "scalar", "gpsimd")},
         **dict.fromkeys(("dma_transfer_count", "dma_transfer_average_bytes", "spill_save_bytes",
                          "spill_reload_bytes"), UNKNOWN),

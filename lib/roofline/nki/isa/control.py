@@ -3,11 +3,13 @@
 Source  nki.isa.register_*, core_barrier, sendrecv, get_nc_version (NKI 0.6); Using LNC
 """
 
+from typing import Any
+
 import numpy as np
 
-from ..core import Core, NkiInstruction, Target, Work, current, refuse, rule
+from ..core import NkiInstruction, Target, Work, current, refuse, rule
 from ..memory import Layout, MemoryRegion, NkiTensor, VirtualRegister
-from .checks import is_tile, same_size, sbuf
+from .checks import is_tile, sbuf
 from .enums import dma_engine, engine, nc_version
 
 _PER_PARTITION = {4: 1024, 2: 512, 1: 256}  # gpsimd_dma: most bytes by the size of an element
@@ -39,58 +41,80 @@ def _writable(what: str, dst: VirtualRegister) -> None:
                      else type(dst).__name__, "a register of nisa.register_alloc")
 
 
+def _number(what: str, src: Any) -> int | None:
+    """What a number or a register holds; None where data alone would tell."""
+    if isinstance(src, VirtualRegister):
+        if src.state is None and current().data:
+            raise refuse(f"{what}: src", "a register that nothing was moved into",
+                         "its value is undefined", "Start it: nisa.register_alloc(0)")
+        return src.state
+    if isinstance(src, (int, np.integer)) and not isinstance(src, bool):
+        return int(src)
+    raise refuse(f"{what}: src", type(src).__name__, "a whole number or a register",
+                 "Load a tensor's value with nisa.register_load")
+
+
 def register_move(dst, src) -> None:
     """dst = a number or another register. Source: nki.isa.register_move."""
     _writable("register_move", dst)
-    dst.state = src.state if isinstance(src, VirtualRegister) else int(src)
+    dst.state = _number("register_move", src)
 
 
 def register_load(dst, src: NkiTensor) -> None:
     """dst = the one element of src, in HBM or SBUF. Source: nki.isa.register_load."""
     core = current()
     _writable("register_load", dst)
-    work = _scalar("register_load", is_tile("register_load", "src", src))
-    dst.state = src.array.reshape(-1)[0].item() if core.data else None
+    work = _scalar("register_load", is_tile("register_load", "src", src), True)
+    dst.state = int(src.read().reshape(-1)[0]) if core.data else None
     core.emit(work, (src.place,), ())
 
 
 def register_store(dst: NkiTensor, src) -> None:
     """The one element of dst = a register. Source: nki.isa.register_store."""
     core = current()
-    work = _scalar("register_store", is_tile("register_store", "dst", dst))
+    work = _scalar("register_store", is_tile("register_store", "dst", dst), False)
+    value = _number("register_store", src)
     if core.data:
-        dst.put(np.asarray(src.state if isinstance(src, VirtualRegister) else src))
+        dst.put(np.asarray(value))
     core.emit(work, (), (dst.place,))
 
 
 @rule
-def _scalar(what: str, layout: Layout) -> Work:
+def _scalar(what: str, layout: Layout, loads: bool) -> Work:
     if layout.size != 1 or layout.buffer is MemoryRegion.psum:
         raise refuse(what, f"{layout!r}", "one element in HBM or SBUF")
+    if loads and layout.dtype.kind != "int":
+        raise refuse(what, f"{layout!r}", "a register holds whole numbers, and what a float "
+                     "becomes there is not documented", "Use an integer tensor, as nl.int32")
     return Work(what, ("tensor", "vector", "scalar", "gpsimd", "sync"))
 
 
 def core_barrier(data: NkiTensor, cores, engine=engine.gpsimd, name=None) -> NkiInstruction:
     """Wait until both cores of an LNC=2 kernel have come here. Source: nki.isa.core_barrier."""
     core = current()
-    work = _barrier(core.target, is_tile("core_barrier", "data", data), tuple(cores), core.cores,
-                    engine.name)
-    number = sum(issued[0].opcode == "core_barrier" for issued in core.issued)
+    named = tuple(cores) if isinstance(cores, (tuple, list)) else cores
+    work = _barrier(core.target, is_tile("core_barrier", "data", data), repr(named),
+                    core.cores, engine)
     issued = core.emit(work, (), (), name)
-    core.partner.meet(core, "core_barrier", f"barrier {number} on {data.name}")
+    core.partner.barrier(core, data.storage.allocation)
     return issued
 
 
 @rule
-def _barrier(target: Target, data: Layout, cores: tuple, launched: int, runs_on: str) -> Work:
+def _barrier(target: Target, data: Layout, cores: str, launched: int, runs_on: engine) -> Work:
     what = "core_barrier"
     _two_cores(what, target, launched)
-    if cores != (0, 1):
+    if cores != "(0, 1)":
         raise refuse(f"{what}: cores", cores, "(0, 1) only")
     if data.buffer is not MemoryRegion.shared_hbm:
-        raise refuse(f"{what}: data", data.buffer.value, "what both cores access: a shared_hbm tensor",
+        raise refuse(f"{what}: data", f"a tensor in {data.buffer.value}",
+                     "what both cores access: a tensor in shared_hbm",
                      "Allocate it with buffer=nl.shared_hbm")
-    return Work(what, (runs_on,))
+    if not isinstance(runs_on, engine) or runs_on is engine.dma:
+        raise refuse(f"{what}: engine", repr(runs_on), "one of nisa.engine that runs instructions")
+    if runs_on is engine.unknown:
+        return Work(what, ("tensor", "vector", "scalar", "gpsimd", "sync"))
+    return Work(what, (runs_on.name,))
 
 
 def _two_cores(what: str, target: Target, launched: int) -> None:
@@ -104,34 +128,30 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_eng
              name=None) -> NkiInstruction:
     """Send src to the other core's dst, and receive its src here; SBUF to SBUF, no HBM bytes.
 
-    Source: nki.isa.sendrecv.
+    Both cores issue the exchanges of a pipe in the same order. Source: nki.isa.sendrecv.
     """
     core = current()
     work = _exchange(core.target, is_tile("sendrecv", "src", src), is_tile("sendrecv", "dst", dst),
                      core.cores, dma_engine)
+    other = 1 - core.index
     for role, rank in (("send_to_rank", send_to_rank), ("recv_from_rank", recv_from_rank)):
-        if rank not in (0, 1):
-            raise refuse(f"sendrecv: {role}", rank, "0 or 1")
-    if send_to_rank != recv_from_rank:
-        raise refuse("sendrecv", f"send_to_rank={send_to_rank}, recv_from_rank={recv_from_rank}",
-                     "two cores exchange with each other")
-    if send_to_rank == core.index:
-        received = src.array.copy() if core.data else None
-    else:
-        key = f"sendrecv {_nth(core, pipe_id)} of pipe {pipe_id}"
-        received = core.partner.meet(core, "sendrecv", key, src.array.copy() if core.data else src.shape)
-        if not core.data and received != src.shape:
-            raise refuse("sendrecv: src", list(src.shape), f"the other core sends {list(received)}")
+        if not isinstance(rank, (int, np.integer)) or rank != other:
+            raise refuse(f"sendrecv: {role}", f"{rank!r} on core {core.index}",
+                         f"the two cores exchange with each other, so here it is {other}",
+                         "Write 1 - nl.program_id(0)")
+    if not isinstance(pipe_id, (int, np.integer)):
+        raise refuse("sendrecv: pipe_id", type(pipe_id).__name__, "a whole number")
+    nth = core.exchanges.get(int(pipe_id), 0)
+    core.exchanges[int(pipe_id)] = nth + 1
+    sent = np.array(src.read()) if core.data else None
+    layout, received = core.partner.meet(
+        core, "sendrecv", f"exchange {nth} of pipe {pipe_id}", (src.layout, sent))
+    if (layout.shape, layout.dtype) != (src.layout.shape, src.layout.dtype):
+        raise refuse("sendrecv: src", f"{src.layout!r}", f"the other core sends {layout!r}",
+                     "Both send the same shape and dtype")
     if core.data:
         dst.put(received)
     return core.emit(work, (src.place,), (dst.place,), name)
-
-
-def _nth(core: Core, pipe: int) -> int:
-    """How many exchanges of this pipe the core has begun."""
-    begun = core.exchanges
-    begun[pipe] = begun.get(pipe, -1) + 1
-    return begun[pipe]
 
 
 @rule
@@ -143,9 +163,10 @@ def _exchange(target: Target, src: Layout, dst: Layout, launched: int, through: 
             raise refuse(f"{what}: {role}", f"{layout!r}", "a tile in sbuf")
     if src.dtype is not dst.dtype or src.shape != dst.shape:
         raise refuse(what, f"src {src!r}, dst {dst!r}", "the same dtype and shape")
-    same_size(what, "dst", dst, "src", src)
-    most = _PER_PARTITION[src.dtype.itemsize]
-    if through is dma_engine.gpsimd_dma and src.F * src.dtype.itemsize > most:
-        raise refuse(f"{what}: gpsimd_dma", f"{src.F * src.dtype.itemsize} B a partition",
+    if not isinstance(through, dma_engine):
+        raise refuse(f"{what}: dma_engine", repr(through), "nisa.dma_engine.dma or gpsimd_dma")
+    nbytes, most = src.F * src.dtype.itemsize, _PER_PARTITION[src.dtype.itemsize]
+    if through is dma_engine.gpsimd_dma and nbytes > most:
+        raise refuse(f"{what}: gpsimd_dma", f"{nbytes:,} B a partition",
                      f"at most {most} B of a {src.dtype.itemsize}-byte type", "Use dma_engine.dma")
-    return Work(what, ("dma",))
+    return Work(what, ("gpsimd",) if through is dma_engine.gpsimd_dma else ("dma",))
