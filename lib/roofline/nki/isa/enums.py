@@ -1,6 +1,7 @@
 """The constants of nki.isa, with their documented members and values."""
 
 from enum import Enum
+from functools import total_ordering
 
 
 class engine(Enum):
@@ -58,14 +59,18 @@ class matmul_perf_mode(Enum):
     __hash__ = object.__hash__
 
 
+@total_ordering
 class nc_version(Enum):
-    """NeuronCore generations: gen2 Trn1 and Inf2, gen3 Trn2, gen4 Trn3."""
+    """NeuronCore generations, in order: gen2 Trn1 and Inf2, gen3 Trn2, gen4 Trn3."""
 
     gen2 = 2
     gen3 = 3
     gen4 = 4
 
     __hash__ = object.__hash__
+
+    def __lt__(self, other: "nc_version") -> bool:
+        return self.value < other.value
 
 
 class dma_engine(Enum):
