@@ -77,13 +77,14 @@ def findings(code: str | Callable) -> list[str]:
 def of(kernel: Callable, traces: Iterable[Any]) -> list[str]:
     """The same for a kernel that ran: its functions are those that issued instructions.
 
-    One text for each construct of a function, with all its lines.
+    One text for each construct, with all its lines.
     """
     codes = {code for trace in traces for _, code, _ in trace.totals}
-    lines: dict[tuple[str, str], list[int]] = {}
+    places: dict[str, dict[str, list[int]]] = {}
     for told in _of_functions([kernel], codes):
-        lines.setdefault((told.scope, told.text), []).append(told.line)
-    return [_Told(0, scope, text).at(numbers) for (scope, text), numbers in lines.items()]
+        places.setdefault(told.text, {}).setdefault(told.scope, []).append(told.line)
+    return [f"{'; '.join(_place(*place) for place in each.items())}: {text}"
+            for text, each in places.items()]
 
 
 @dataclass(frozen=True, order=True)
@@ -96,12 +97,12 @@ class _Told:
 
     @property
     def said(self) -> str:
-        return self.at([self.line])
+        return f"{_place(self.scope, [self.line])}: {self.text}"
 
-    def at(self, lines: list[int]) -> str:
-        """In words, for one line or several."""
-        where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
-        return f"{where}{f' of {self.scope}' if self.scope else ''}: {self.text}"
+
+def _place(scope: str, lines: list[int]) -> str:
+    where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
+    return f"{where}{f' of {scope}' if scope else ''}"
 
 
 def _of_functions(kernels: list[Any], codes: Iterable[CodeType] = ()) -> list[_Told]:
