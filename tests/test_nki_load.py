@@ -169,8 +169,12 @@ def test_a_file_that_can_do_without_a_name_is_told_it_is_missing(write):
             from nki.isa import new_instruction
         except ImportError:
             new_instruction = None
+        try:
+            from nki import benchmark
+        except ImportError:
+            benchmark = None
     """))
-    assert module.new_instruction is None
+    assert (module.new_instruction, module.benchmark) == (None, None)
 
 
 @pytest.mark.parametrize("line", [
@@ -291,6 +295,22 @@ def test_an_installed_package_that_speaks_nki_is_loaded_as_well(write, monkeypat
     module = load(write("from kernelkit.deep import SIZE, nl", "mine/kernels.py"))
     assert (module.SIZE, module.nl) == (128, nki.language)
     assert "kernelkit" not in sys.modules
+
+
+def test_a_package_that_brings_nki_to_a_framework_is_left_to_the_ordinary_import(write,
+                                                                                 monkeypatch):
+    """As torch_neuronx does: loading it a second time would register it twice."""
+    write("import torch\nfrom .kernels import SIZE", "site/bridgekit/__init__.py")
+    write("import nki.language as nl\nSIZE = 128", "site/bridgekit/kernels.py")
+    write("", "site/torch.py")
+    monkeypatch.syspath_prepend(write("", "site/none.py").parent)
+    for module in ("bridgekit", "bridgekit.kernels", "torch"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    kernels = load(write(["import bridgekit", COPY], "mine/kernels.py"))
+    assert np.array_equal(nki.run(kernels.through, X).outputs[0], X)
+    with pytest.raises(ModuleNotFoundError, match=r"bridgekit.SIZE.*No module named 'nki'"):
+        kernels.bridgekit.SIZE()
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
 
 
 def test_an_ordinary_module_is_imported_the_ordinary_way(write):
