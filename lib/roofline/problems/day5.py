@@ -12,7 +12,7 @@ from functools import partial
 from .. import machine
 from ..check import AnyPart, Choice, Part, collect, problem
 from ..ops import BYTES, MLP, Matmul
-from ..units import show
+from ..units import mebi, show
 from . import day2
 
 flop, byte, per_byte = (partial(show, unit=unit, digits=4) for unit in ("FLOP", "B", "FLOP/B"))
@@ -192,7 +192,8 @@ def fits(D: int, F: int, trn1: int, trn2: int) -> Iterator[AnyPart]:
         raise ValueError("trn1 has to have less than trn2")
     weights, blocks = 2 * P * D * F // TILE, P * (D + F)
     need = weights + blocks
-    yield Part("weights", weights, "B", f"2 × p D F / 128 = 2 × {P} bytes × {D:,} × {F:,} / 128",
+    yield Part("weights", weights, "B", f"2 × p D F / 128 = 2 × {P} bytes × {D:,} × {F:,} / 128"
+               f"\nThat is {mebi(weights)}.",
                {"one of the two matrices left out": weights / 2,
                 "both matrices whole, not one partition's share": weights * TILE,
                 "4 bytes a number, as in fp32": 2 * weights,
@@ -219,7 +220,7 @@ def fits(D: int, F: int, trn1: int, trn2: int) -> Iterator[AnyPart]:
 
 # --- two cores, and the profiler ----------------------------------------------------------------
 
-LINEAR = ("The kernel `linear`, y = x w in bf16: it loads w ({D} × {F}) once, then goes over "
+LINEAR = ("The kernel linear computes y = x w in bf16. It loads w ({D} × {F}) once, then goes over "
           "B = {B} tokens in blocks of 128: load a block of x, multiply, store a block of y. ")
 LAYER = dict(B=1024, D=128, F=512)
 
@@ -338,7 +339,7 @@ def inside(B: int, D: int, F: int) -> Iterator[AnyPart]:
 
 @problem(
     "day5.count.do.block",
-    ask="In `matmul_c_stays` a block of C, {rows} × {columns}, stays in PSUM while slices of A and "
+    ask="In matmul_c_stays a block of C, {rows} × {columns}, stays in PSUM while slices of A and "
         "B pass; A is {M} × {K}, B is {K} × {N}, bf16. How often does A cross HBM (r_A), how often "
         "B (r_B)? How many PSUM banks does a block take, one for every 128 × 512? Find Q and I. "
         '(In JupyterLab, give your own: ask("day5.count.do.block", M=..., K=..., N=..., rows=..., '
@@ -487,7 +488,7 @@ KNOWN = {"source": "the source decides it", "profile": "only a profile shows it"
     ask="You have counted a kernel from its source and have no profile yet. Which of these do you "
         "know: the FLOPs of its matmuls; how often it loads each tensor; the least SBUF that it "
         "needs; the bytes of spills; the number of DMA packets; the engine that runs a copy from "
-        "PSUM whose `engine` is left open?")
+        "PSUM for which the source names none?")
 def knows() -> Iterator[AnyPart]:
     for name, label, known, why in (
             ("flops", "FLOPs of the matmuls", True, "Each matmul is an instruction of the source, "
