@@ -298,7 +298,7 @@ def nonzero_with_count(dst: NkiTensor, src: NkiTensor, index_offset=0, padding_v
             written[p, :len(found)] = found + index_offset
             written[p, -1] = len(found)
         dst.put(written)
-    return issue(core, work, (src, dst), (dst,), name)
+    return issue(core, work, (src,), (dst,), name)
 
 
 @rule

@@ -55,7 +55,8 @@ def nc_find_index8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name=None) 
     work = _find_index8(core.target, is_tile(what, "dst", dst), is_tile(what, "data", data),
                         is_tile(what, "vals", vals))
     if core.data:
-        dst.put(_matches(rows(data), rows(vals), range(8))[0])
+        at, _ = _matches(rows(data), rows(vals), range(8))
+        dst.put(at.astype(dst.dtype.numpy))
     return issue(core, work, (data, vals), (dst,), name)
 
 
@@ -76,12 +77,12 @@ def nc_match_replace8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor, imm,
         at, taken = _matches(rows(data), rows(vals), range(7, -1, -1))
         dst.put(np.where(taken, np.float32(imm), rows(data)))
         if dst_idx is not None:
-            dst_idx.put(at)
+            dst_idx.put(at.astype(dst_idx.dtype.numpy))
     return issue(core, work, (data, vals), (dst, dst_idx), name)
 
 
 def _matches(data: np.ndarray, vals: np.ndarray, order: range) -> tuple[np.ndarray, np.ndarray]:
-    """[P, 8]: the place of each value, -1 without one; and which places were taken, in `order`."""
+    """[P, 8]: the place of each value, all ones without one; [P, F]: the places taken, in `order`."""
     at = np.full(vals.shape, -1, np.int64)
     taken = np.zeros(data.shape, bool)
     lanes = np.arange(len(data))

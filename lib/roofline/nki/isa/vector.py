@@ -134,8 +134,9 @@ def tensor_tensor(dst: NkiTensor, data1: NkiTensor, data2: NkiTensor, op, engine
             put_bits(dst, op.compute(bits(data1).reshape(shape), bits(data2).reshape(shape)))
         elif work.engines == ("gpsimd",) and _whole(dst.layout, data1.layout, data2.layout):
             exact = np.float64 if op is power else np.int64
-            dst.put(op.compute(data1.read().reshape(shape).astype(exact),
-                               data2.read().reshape(shape).astype(exact)))
+            found = op.compute(data1.read().reshape(shape).astype(exact),
+                               data2.read().reshape(shape).astype(exact))
+            dst.put(found if found.dtype.kind == "f" else found.astype(dst.dtype.numpy))  # 32 bits
         else:
             dst.put(op.compute(data1.values().reshape(shape), data2.values().reshape(shape)))
     return issue(core, work, (data1, data2), (dst,), name)
