@@ -164,17 +164,30 @@ def matmul_c_stays(a, b, rows=256, columns=1024):
 #
 # x comes transposed, [D, B]; h and g are kept that way, [F, B], so that g is the stationary operand
 # of the down-projection as it is. y is [B, D]. W = 4 BDF in both versions.
+#
+# Launched as mlp_fused[2], and so on, each runs on the two cores of an LNC=2 pair: core 0 takes the
+# first half of the tokens (mlp_gelu: of the rows of F), core 1 the second. SBUF and PSUM are each
+# core's own, so both load all the weights: `cores` in the formulas is 1 or 2.
+
+
+def share(what, size, tile):
+    """Which tiles of `tile` in `size` are this core's: all of them on one core, half on two."""
+    each = tiles(what, size, tile * nl.num_programs())
+    mine = []
+    for i in range(each):
+        mine.append(nl.program_id(0) * each + i)
+    return mine
 
 
 @nki.jit
 def mlp_up(x, w_up, block=512):
     """h = x W_up, the first of three kernels.
 
-    x         [D, B], transposed: D and B are multiples of 128 and of `block`
+    x         [D, B], transposed: D is a multiple of 128, B of `block` on each core
     w_up      [D, F], all of it stays on chip
     block     tokens at a time, at most 512: the columns of a moving tile
     returns   h [F, B], transposed
-    HBM       p (BD + DF) read, p BF written
+    HBM       p (BD + cores DF) read, p BF written
     """
     D, B = x.shape
     F = w_up.shape[1]
@@ -182,7 +195,7 @@ def mlp_up(x, w_up, block=512):
     w_sbuf = nl.ndarray((TILE, tiles("D", D, TILE), F), dtype=w_up.dtype, buffer=nl.sbuf)
     for k in range(D // TILE):
         nisa.dma_copy(dst=w_sbuf[:, k, :], src=w_up[nl.ds(k * TILE, TILE), :])
-    for i in range(tiles("B", B, block)):
+    for i in share("B", B, block):
         x_block = nl.ndarray((TILE, D // TILE, block), dtype=x.dtype, buffer=nl.sbuf)
         for k in range(D // TILE):
             nisa.dma_copy(dst=x_block[:, k, :],
@@ -202,13 +215,13 @@ def mlp_up(x, w_up, block=512):
 def mlp_gelu(h):
     """g = gelu(h), the second of three: no matmul, only traffic and the Scalar Engine.
 
-    h         [F, B], F a multiple of 128
+    h         [F, B], F a multiple of 128 on each core
     returns   g [F, B]
     HBM       p BF read, p BF written
     """
     F, B = h.shape
     g = nl.ndarray((F, B), dtype=h.dtype, buffer=nl.shared_hbm, name="g")
-    for f in range(tiles("F", F, TILE)):
+    for f in share("F", F, TILE):
         tile = nl.ndarray((TILE, B), dtype=h.dtype, buffer=nl.sbuf)
         out = nl.ndarray((TILE, B), dtype=g.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=tile, src=h[nl.ds(f * TILE, TILE), :])
@@ -221,11 +234,11 @@ def mlp_gelu(h):
 def mlp_down(g, w_down, block=512):
     """y = g W_down, the third of three kernels.
 
-    g         [F, B], transposed: F and B are multiples of 128 and of `block`
+    g         [F, B], transposed: F is a multiple of 128, B of `block` on each core
     w_down    [F, D], all of it stays on chip; D is a multiple of 512
     block     tokens loaded at a time, a multiple of 128
     returns   y [B, D]
-    HBM       p (BF + FD) read, p BD written
+    HBM       p (BF + cores FD) read, p BD written
     """
     F, B = g.shape
     D = w_down.shape[1]
@@ -233,7 +246,7 @@ def mlp_down(g, w_down, block=512):
     w_sbuf = nl.ndarray((TILE, tiles("F", F, TILE), D), dtype=w_down.dtype, buffer=nl.sbuf)
     for f in range(F // TILE):
         nisa.dma_copy(dst=w_sbuf[:, f, :], src=w_down[nl.ds(f * TILE, TILE), :])
-    for i in range(tiles("B", B, block)):
+    for i in share("B", B, block):
         g_block = nl.ndarray((TILE, F // TILE, block), dtype=g.dtype, buffer=nl.sbuf)
         for f in range(F // TILE):
             nisa.dma_copy(dst=g_block[:, f, :],
@@ -254,12 +267,12 @@ def mlp_down(g, w_down, block=512):
 def mlp_fused(x, w_up, w_down, block=128):
     """y = gelu(x W_up) W_down in one kernel: only one block of g exists, and only on chip.
 
-    x         [D, B], transposed: D and B are multiples of 512 and of `block`
+    x         [D, B], transposed: D is a multiple of 512, B of `block` on each core
     w_up      [D, F], w_down [F, D]: both stay on chip, 2 p DF / 128 bytes per partition
     block     tokens at a time, 128 to 512 in steps of 128. Q is the same for all; larger blocks
               load longer rows of x and give the up-projection a wider moving tile
     returns   y [B, D]
-    HBM       p (BD + 2 DF) read, p BD written. h goes from PSUM through GELU into g in SBUF
+    HBM       p (BD + 2 cores DF) read, p BD written. h goes from PSUM through GELU into g in SBUF
     """
     D, B = x.shape
     F = w_up.shape[1]
@@ -271,7 +284,7 @@ def mlp_fused(x, w_up, w_down, block=128):
     for f in range(F // TILE):
         nisa.dma_copy(dst=down_sbuf[:, f, :], src=w_down[nl.ds(f * TILE, TILE), :])
 
-    for i in range(tiles("B", B, block)):
+    for i in share("B", B, block):
         x_block = nl.ndarray((TILE, D // TILE, block), dtype=x.dtype, buffer=nl.sbuf)
         for k in range(D // TILE):
             nisa.dma_copy(dst=x_block[:, k, :],
@@ -346,14 +359,14 @@ def attention_softmax(s):
         out = nl.ndarray((TILE, L), dtype=a.dtype, buffer=nl.sbuf)
         minus_max = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
         total = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
-        share = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
+        inverse = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.dma_copy(dst=row, src=s[nl.ds(i * TILE, TILE), :])
         # exp(s - max) cannot overflow, and softmax does not change
         nisa.tensor_reduce(dst=minus_max, op=nl.maximum, data=row, axis=1, negate=True)
         nisa.activation(dst=powers, op=nl.exp, data=row, bias=minus_max, reduce_op=nl.add,
                         reduce_res=total, reduce_cmd=nisa.reduce_cmd.reset_reduce)
-        nisa.reciprocal(dst=share, data=total)
-        nisa.tensor_scalar(dst=out, data=powers, op0=nl.multiply, operand0=share)
+        nisa.reciprocal(dst=inverse, data=total)
+        nisa.tensor_scalar(dst=out, data=powers, op0=nl.multiply, operand0=inverse)
         nisa.dma_copy(dst=a[nl.ds(i * TILE, TILE), :], src=out)
     return a
 
@@ -425,11 +438,11 @@ def attention_fused(q, k, v):
         a = nl.ndarray((TILE, L), dtype=v.dtype, buffer=nl.sbuf)  # exp(s - max), not yet divided
         minus_max = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
         total = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
-        share = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
+        inverse = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.tensor_reduce(dst=minus_max, op=nl.maximum, data=s, axis=1, negate=True)
         nisa.activation(dst=a, op=nl.exp, data=s, bias=minus_max, reduce_op=nl.add,
                         reduce_res=total, reduce_cmd=nisa.reduce_cmd.reset_reduce)
-        nisa.reciprocal(dst=share, data=total)
+        nisa.reciprocal(dst=inverse, data=total)
 
         values = nl.ndarray((TILE, d), dtype=nl.float32, buffer=nl.psum)
         for j in range(L // TILE):
@@ -440,6 +453,6 @@ def attention_fused(q, k, v):
             nisa.tensor_copy(dst=a_tile, src=flipped)
             nisa.nc_matmul(dst=values, stationary=a_tile, moving=v_sbuf[:, j, :], accumulate=j > 0)
         out = nl.ndarray((TILE, d), dtype=o.dtype, buffer=nl.sbuf)
-        nisa.tensor_scalar(dst=out, data=values, op0=nl.multiply, operand0=share)
+        nisa.tensor_scalar(dst=out, data=values, op0=nl.multiply, operand0=inverse)
         nisa.dma_copy(dst=o[nl.ds(i * TILE, TILE), :], src=out)
     return o

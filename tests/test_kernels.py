@@ -123,6 +123,18 @@ FULL = [
     Full("day5", "mlp_fused", shapes((D, B), (D, F), (F, D)),
          read=P * (B * D + 2 * D * F), written=P * B * D, work=4 * B * D * F,
          sbuf=P * (2 * D * F + 512 * D + 512 * F), banks=1, options={"block": 512}),
+    # two cores, each half of the tokens and all of the weights
+    Full("day5", "mlp_up", shapes((D, B), (D, F)), read=P * (B * D + 2 * D * F),
+         written=P * B * F, work=2 * B * D * F, sbuf=P * (D * F + D * 512 + TILE * 512), banks=1,
+         lnc=2),
+    Full("day5", "mlp_gelu", shapes((F, B)), read=P * B * F, written=P * B * F, work=0,
+         sbuf=2 * P * TILE * B, banks=0, lnc=2),
+    Full("day5", "mlp_down", shapes((F, B), (F, D)), read=P * (B * F + 2 * F * D),
+         written=P * B * D, work=2 * B * F * D, sbuf=P * (F * D + F * 512 + TILE * D), banks=1,
+         lnc=2),
+    Full("day5", "mlp_fused", shapes((D, B), (D, F), (F, D)), read=P * (B * D + 4 * D * F),
+         written=P * B * D, work=4 * B * D * F, sbuf=P * (2 * D * F + 128 * D + 128 * F), banks=1,
+         lnc=2),
 
     Full("day5", "attention_scores", shapes((d, L), (d, L)), read=P * 2 * L * d,
          written=P * L * L, work=2 * L * L * d, sbuf=P * (2 * L * d + TILE * L), banks=1),
@@ -143,17 +155,6 @@ FULL = [
          written=P * B * F, work=2 * B * D * F, sbuf=P * (D * F + D * 512 + TILE * F), banks=1),
     Full("day6", "linear_w_once", shapes((D, B), (D, F)), read=P * (B * D + D * F),
          written=P * B * F, work=2 * B * D * F, sbuf=P * (D * F + D * 512 + TILE * F), banks=1,
-         lnc=2),
-    Full("day6", "mlp_up", shapes((D, B), (D, F)), read=P * (B * D + 2 * D * F),
-         written=P * B * F, work=2 * B * D * F, sbuf=P * (D * F + D * 512 + TILE * 512), banks=1,
-         lnc=2),
-    Full("day6", "mlp_gelu", shapes((F, B)), read=P * B * F, written=P * B * F, work=0,
-         sbuf=2 * P * TILE * B, banks=0, lnc=2),
-    Full("day6", "mlp_down", shapes((F, B), (F, D)), read=P * (B * F + 2 * F * D),
-         written=P * B * D, work=2 * B * F * D, sbuf=P * (F * D + F * 512 + TILE * D), banks=1,
-         lnc=2),
-    Full("day6", "mlp_fused", shapes((D, B), (D, F), (F, D)), read=P * (B * D + 4 * D * F),
-         written=P * B * D, work=4 * B * D * F, sbuf=P * (2 * D * F + 128 * D + 128 * F), banks=1,
          lnc=2),
 
     Full("day7", "matmul", shapes((B, B), (B, B)), read=P * 2 * B * B, written=P * B * B,
@@ -201,8 +202,8 @@ ATTENTION_STEPS = ("attention_scores", "attention_softmax", "attention_values")
     ("day5", ("attention_fused",), 1, 8_589_934_592, 4_194_304, ops.Attention(L=L, d=d, k=0)),
     ("day6", ("linear_w_once",), 2, 17_179_869_184, 29_360_128, ops.Linear(B=B, D=D, F=F)),
     ("day6", ("linear",), 2, 17_179_869_184, 37_748_736, None),
-    ("day6", ("mlp_fused",), 2, 34_359_738_368, 41_943_040, None),
-    ("day6", MLP_STEPS, 2, 34_359_738_368, 109_051_904, None),
+    ("day5", ("mlp_fused",), 2, 34_359_738_368, 41_943_040, None),
+    ("day5", MLP_STEPS, 2, 34_359_738_368, 109_051_904, None),
     ("day7", ("matmul",), 1, 17_179_869_184, 25_165_824, ops.Matmul(M=B, K=B, N=B)),
     ("day7", ("swiglu",), 1, 77_309_411_328, 35_651_584, ops.SwiGLU(B=4096, D=D, F=3072, k=0)),
 ], ids=lambda value: "+".join(value) if isinstance(value, tuple) else None)
@@ -212,23 +213,19 @@ def test_the_numbers_of_the_course(day, names, lnc, flops, hbm_bytes, op):
     assert op is None or count == op.algorithmic
 
 
-@pytest.mark.parametrize("steps", [("linear",), MLP_STEPS, ("mlp_fused",)], ids="+".join)
-def test_two_cores_load_every_weight_twice(steps):
-    alone = [at_full_size(full._replace(lnc=1)) for full in FULL
-             if full.day == "day6" and full.name in steps and full.lnc == 2]
-    both = counts("day6", *steps, lnc=2)
+@pytest.mark.parametrize(("day", "steps"), [
+    ("day6", ("linear",)), ("day5", MLP_STEPS), ("day5", ("mlp_fused",))])
+def test_two_cores_load_every_weight_twice(day, steps):
+    once, both = (counts(day, *steps, lnc=lnc) for lnc in (1, 2))
     weights = {"linear": D * F, "mlp_up": D * F, "mlp_gelu": 0, "mlp_down": F * D,
                "mlp_fused": 2 * D * F}
-    once = sum((run.count for run in alone), Count())
     assert both.hbm_bytes - once.hbm_bytes == P * sum(weights[name] for name in steps)
     assert both.flops == once.flops
 
 
-@pytest.mark.parametrize("name", [full.name for full in FULL if full.lnc == 2
-                                  and full.day == "day6"])
-def test_each_core_has_half_of_the_work(name):
-    run = at_full_size(next(full for full in FULL if full.name == name and full.lnc == 2
-                            and full.day == "day6"))
+@pytest.mark.parametrize("full", [full for full in FULL if full.lnc == 2], ids=str)
+def test_each_core_has_half_of_the_work(full):
+    run = at_full_size(full)
     assert run.cores[0].count == run.cores[1].count
     assert run.count == run.cores[0].count + run.cores[1].count
 
@@ -276,7 +273,7 @@ def test_the_inf2_kernels_fit_inf2():
 
 def test_the_block_of_tokens_changes_instructions_and_not_q():
     narrow, wide = [at_full_size(full) for full in FULL
-                    if full.day == "day5" and full.name == "mlp_fused"]
+                    if full.name == "mlp_fused" and full.lnc == 1]
     assert narrow.count == wide.count
     up, down = D // 128 * (F // 128), F // 128 * (D // 512)  # matmuls a block, a tile of tokens
     assert narrow.counters["matmul_instruction_count"] == B // 128 * (up + down)
@@ -322,14 +319,19 @@ def test_the_docstring_says_what_crosses(full):
     ("day5.matmul_c_stays", [(128, 1024), (128, 1024)], {"rows": 1024}, "needs 16 PSUM banks"),
     ("day5.mlp_fused", [(512, 200), (512, 256), (256, 512)], {},
      "B: expected a multiple of 128, got 200"),
+    ("day5.mlp_up[2]", [(256, 768), (256, 256)], {"block": 256},
+     "B: expected a multiple of 512, got 768"),
     ("day6.linear", [(256, 1000), (256, 512)], {}, "B: expected a multiple of 512, got 1000"),
     ("day6.linear_w_once", [(256, 1024), (256, 512)], {}, "Launch it as kernel[2]"),
+    ("day6.linear_w_once[2]", [(384, 1024), (384, 512)], {},
+     "D: expected a multiple of 256, got 384"),
     ("day7.matmul", [(128, 512), (128, 4608)], {}, "N: at most 4096"),
 ])
 def test_shapes_that_do_not_tile(kernel, args, options, says):
-    day, name = kernel.split(".")
+    day, name, two = re.fullmatch(r"(\w+)\.(\w+)(\[2\])?", kernel).groups()
     with pytest.raises(nki.NkiValidationError, match="assert") as refused:
-        nki.run(getattr(file(day), name), *shapes(*args), data=False, **options)
+        nki.run(getattr(file(day), name), *shapes(*args), lnc=2 if two else 1, data=False,
+                **options)
     assert says in str(refused.value)
 
 
@@ -413,16 +415,16 @@ SMALL: list[Small] = [
           functools.partial(mlp, fused=True)),
     Small("day5", "mlp_fused", [(512, 512), (512, 256), (256, 512)],
           functools.partial(mlp, fused=True), {"block": 256}),
+    Small("day5", "mlp_up", [(256, 512), (256, 384)], up, {"block": 128}, lnc=2),
+    Small("day5", "mlp_gelu", [(512, 256)], gelu_of, lnc=2),
+    Small("day5", "mlp_down", [(256, 512), (256, 512)], down, {"block": 128}, lnc=2),
+    Small("day5", "mlp_fused", [(512, 512), (512, 256), (256, 512)],
+          functools.partial(mlp, fused=True), lnc=2),
     Small("day5", "attention_fused", [(64, 512), (64, 512), (512, 64)],
           functools.partial(attention, fused=True)),
     Small("day6", "linear", [(256, 512), (256, 1024)], matmul, {"block": 128}, lnc=2),
     Small("day6", "linear", [(256, 256), (256, 512)], matmul, {"block": 128}),
     Small("day6", "linear_w_once", [(512, 512), (512, 1024)], matmul, {"block": 128}, lnc=2),
-    Small("day6", "mlp_up", [(256, 512), (256, 384)], up, {"block": 128}, lnc=2),
-    Small("day6", "mlp_gelu", [(512, 256)], gelu_of, lnc=2),
-    Small("day6", "mlp_down", [(256, 512), (256, 512)], down, {"block": 128}, lnc=2),
-    Small("day6", "mlp_fused", [(512, 512), (512, 256), (256, 512)],
-          functools.partial(mlp, fused=True), lnc=2),
     Small("day7", "matmul", [(256, 512), (256, 1024)], matmul, {"block": 256}),
     Small("day7", "swiglu", [(512, 256), (512, 256), (512, 256), (256, 512)], swiglu),
 ]
@@ -465,12 +467,12 @@ def test_shapes_alone_count_the_same(small):
     assert runs[0].counters == runs[1].counters == specs.counters
 
 
-@pytest.mark.parametrize("day", ["day5", "day6"])
-def test_mlp_in_three_kernels(day):
+@pytest.mark.parametrize("lnc", [1, 2])
+def test_mlp_in_three_kernels(lnc):
     rng = np.random.default_rng(1)
     x, w_up, w_down = (draw(rng, 512, 512), draw(rng, 512, 256, scale=1 / 22),
                        draw(rng, 256, 512, scale=1 / 16))
-    k, lnc = file(day), 2 if day == "day6" else 1
+    k = file("day5")
     (h,) = nki.run(k.mlp_up, x, w_up, block=256, lnc=lnc).outputs
     (g,) = nki.run(k.mlp_gelu, h, lnc=lnc).outputs
     (y,) = nki.run(k.mlp_down, g, w_down, block=256, lnc=lnc).outputs
