@@ -4,6 +4,8 @@ Each checks what the documents and the hardware ask, computes in NumPy when ther
 records itself. What is documented and not here raises Uncounted.
 """
 
+# ruff: noqa: F401  what is imported is what the module has
+
 from typing import Any
 
 from ..core import NkiInstruction, NkiValidationError

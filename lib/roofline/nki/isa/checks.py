@@ -109,12 +109,22 @@ def engines(what: str, wanted: engine, target: Target, allowed: tuple[str, ...],
     return chosen(what, wanted, *allowed)
 
 
+def streamed(what: str, role: str, layout: Layout, target: Target, *where: MemoryRegion) -> None:
+    """A tile that an engine passes over: also not too long in its free dimensions."""
+    tile(what, role, layout, target, *where)
+    most = 4096 if layout.buffer is psum else 65536
+    if most < layout.F:
+        raise refuse(f"{what}: {role}", f"{layout.F} elements a partition",
+                     f"an engine passes over at most {most:,} in {layout.buffer.value}",
+                     f"Split it into {-(-layout.F // most)} tiles")
+
+
 def tiles(what: str, target: Target, dst: Layout, **inputs: Layout) -> None:
     """dst and inputs on chip, unpacked, with as many partitions and elements in each."""
-    tile(what, "dst", dst, target)
+    streamed(what, "dst", dst, target)
     not_packed(what, dst, *inputs.values())
     for role, layout in inputs.items():
-        tile(what, role, layout, target)
+        streamed(what, role, layout, target)
         same_size(what, role, layout, "dst", dst)
 
 
@@ -198,7 +208,7 @@ def arithmetic(what: str, *operators: Operator) -> None:
 def one_of(role: str, value: Any, *legal: Any) -> None:
     """The value is one of those that the documents list."""
     if value not in legal:
-        raise refuse(role, repr(value), f"one of {', '.join(map(_text, legal))}")
+        raise refuse(role, _text(value), f"one of {', '.join(map(_text, legal))}")
 
 
 def _text(value: Any) -> str:

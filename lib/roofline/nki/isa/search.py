@@ -82,7 +82,7 @@ def nc_match_replace8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor, imm,
 
 
 def _matches(data: np.ndarray, vals: np.ndarray, order: range) -> tuple[np.ndarray, np.ndarray]:
-    """[P, 8]: the place of each value, all ones without one; [P, F]: the places taken, in `order`."""
+    """[P, 8]: the place of each value, -1 without one; [P, F]: which are taken, in `order`."""
     at = np.full(vals.shape, -1, np.int64)
     taken = np.zeros(data.shape, bool)
     lanes = np.arange(len(data))

@@ -158,8 +158,9 @@ def _accumulates(core: Core, dst: NkiTensor, accumulate: bool | None) -> bool:
     if not written and storage.opened:
         share = _overlap(dst)
         if share and (share < 1 or accumulate is None):
-            core.warn(f"nc_matmul: {dst.name}: a region that earlier matmuls wrote in other shapes; "
-                      "accumulate=None is decided element by element here, as nki.simulate does")
+            core.warn(f"nc_matmul: {dst.name}: a region that earlier matmuls wrote in other "
+                      "shapes; accumulate=None is decided element by element here, as nki.simulate "
+                      "does")
         if accumulate is None and 0 < share < 1:
             _zero_unopened(dst)
         written = share > 0 if accumulate is None else share == 1
@@ -174,15 +175,15 @@ def _accumulates(core: Core, dst: NkiTensor, accumulate: bool | None) -> bool:
 
 
 def _after_other_engines(core: Core, dst: NkiTensor, accumulate: bool | None, adds: bool) -> None:
-    """Warn where another engine has read or written what this matmul writes; forget what it ends."""
+    """Warn where another engine read or wrote what this matmul writes; forget what it ends."""
     storage = dst.storage
     filled = [at for at in storage.filled if _touch(at, dst.layout)]
     evicted = [at for at in storage.evicted if _touch(at, dst.layout)]
-    if filled and (adds or accumulate is None):
-        core.warn(f"nc_matmul: {dst.name}: a PSUM location that {storage.filled[filled[0]]} has written: "
-                  + ("accumulating onto it is undefined on NeuronCore-v2 and v3" if adds else
-                     "whether accumulate=None overwrites it is not documented, and adding to it is "
-                     "undefined on NeuronCore-v2 and v3")
+    if filled and (accumulate is None or (adds and core.target.generation < 4)):
+        core.warn(f"nc_matmul: {dst.name}: a PSUM location that {storage.filled[filled[0]]} has "
+                  + ("written: accumulating onto it is undefined on NeuronCore-v2 and v3" if adds
+                     else "written: whether accumulate=None overwrites it is not documented, and "
+                     "adding to it is undefined on NeuronCore-v2 and v3")
                   + ". Let a matmul write it first, with accumulate=False")
     elif evicted and adds and accumulate is None:
         core.warn(f"nc_matmul: {dst.name}: a PSUM tile is written again after it was read; whether "

@@ -37,6 +37,7 @@ from .checks import (
     same_family,
     second_operand,
     shaped,
+    streamed,
     tile,
     tiles,
     vector_operand,
@@ -72,7 +73,7 @@ def memset(dst: NkiTensor, value, engine=engine.unknown, name=None) -> NkiInstru
 @rule
 def _memset(target: Target, dst: Layout, kind: type, value: Any, wanted: engine) -> Work:
     what = "memset"
-    tile(what, "dst", dst, target)
+    streamed(what, "dst", dst, target)
     floats = dst.dtype.kind == "float"
     if kind is bool and dst.dtype is not dtypes.bool_:
         kind = type(None)
@@ -333,8 +334,8 @@ def _tensor_reduce(target: Target, dst: Layout, data: Layout, op: Operator, axes
                    negate: bool, keepdims: bool) -> Work:
     what = "tensor_reduce"
     not_packed(what, dst, data)
-    tile(what, "dst", dst, target)
-    tile(what, "data", data, target)
+    streamed(what, "dst", dst, target)
+    streamed(what, "data", data, target)
     dims = len(data.shape)
     last = tuple(range(dims - len(axes), dims))
     if tuple(sorted(a + dims if a < 0 else a for a in axes)) != last or not axes or last[0] < 1:
