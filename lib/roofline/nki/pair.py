@@ -34,7 +34,7 @@ class Pair:
         self.shared: list[Storage] = []
         self.barriers: list[Allocation] = []
         self.passed = [0] * cores  # barriers each core has come to
-        self.turn, self.failed = 0, False
+        self.turn, self.failed = -1, False  # -1: nobody's
         self.waiting: dict[int, Any] = {}  # core -> the meeting it waits at
         self.posted: dict[tuple, Any] = {}  # (core, meeting) -> what it brought
         self.done: set[int] = set()
@@ -61,30 +61,34 @@ class Pair:
 
         threads = [threading.Thread(target=copy_context().run, args=(work, i), daemon=True)
                    for i in range(len(calls))]
-        for thread in threads:
-            thread.start()
         try:
             for thread in threads:
-                thread.join()
+                thread.start()
+            with self.changed:
+                self._next(1)
+                while len(self.done) < len(calls):
+                    self.changed.wait(0.5)  # a signal may have come while nothing else happened
         except BaseException:  # Ctrl-C reaches the thread that waits here, and no other
             self._stop(threads)
             raise
+        for thread in threads:
+            thread.join()
         for error in errors:
             if error is not None and not isinstance(error, Abandoned):
                 raise error
         return results
 
     def _stop(self, threads: Sequence[threading.Thread]) -> None:
-        """End both instances, wherever they are, and wait for them."""
+        """End both instances, the one that waits and the one that computes."""
         with self.changed:
             self.failed = True
             self.changed.notify_all()
+            if self.turn >= 0 and self.turn not in self.done:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(threads[self.turn].ident or 0), ctypes.py_object(Abandoned))
         for thread in threads:
-            if thread.ident is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident),
-                                                           ctypes.py_object(Abandoned))
-        for thread in threads:
-            thread.join()
+            if thread.is_alive():
+                thread.join()
 
     def _next(self, i: int) -> None:
         """Let the other core go on, if it has not ended; the lock is held."""
