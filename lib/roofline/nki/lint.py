@@ -125,9 +125,10 @@ def _of_functions(kernels: list[Any], codes: Iterable[CodeType] = ()) -> list[_T
     for name, starts in wanted.items():
         source = _source(name, "".join(linecache.getlines(name)))
         if source:
-            nodes = [node for node in source.functions if (node.name, _start(node)) in starts]
-            heads = {(c.co_name, c.co_firstlineno) for c in first if c.co_filename == name}
-            told += source.found(nodes, {n for n in nodes if (n.name, _start(n)) in heads})
+            nodes = [source.at[start] for start in starts if start in source.at]
+            heads = [source.at.get((c.co_name, c.co_firstlineno)) for c in first
+                     if c.co_filename == name]
+            told += source.found(nodes, [node for node in heads if node])
     return list(dict.fromkeys(told))
 
 
@@ -174,6 +175,9 @@ class _Source:
     """One file: its definitions, and what its names mean.
 
     meaning   name -> dotted NKI name: {"nl": "nki.language", "ds": "nki.language.ds"}
+    at        (name, first line) -> a function, as a code object tells them
+
+    What is said of a definition is kept: each run of a kernel asks again.
     """
 
     text: str
@@ -183,9 +187,12 @@ class _Source:
 
     def __post_init__(self) -> None:
         self.tree = ast.parse(textwrap.dedent(self.text))
-        self.functions = [n for n in ast.walk(self.tree) if isinstance(n, Function)]
+        nodes = list(ast.walk(self.tree))
+        self.functions = [n for n in nodes if isinstance(n, Function)]
+        self.at = {(n.name, _start(n)): n for n in self.functions}
+        self.kept: dict[tuple[Scope, bool], tuple[list[_Told], list[str]]] = {}
         self.top = {n.name: n for n in self.tree.body if isinstance(n, Scope)}
-        for node in ast.walk(self.tree):
+        for node in nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if _is_nki(alias.name):
@@ -200,6 +207,8 @@ class _Source:
             if (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
                     and (dotted := self.dotted(node.value))):
                 self.meaning[node.targets[0].id] = dotted
+        self.imports = [_Told(*told) for told in _old_imports(nodes)]
+        self.lists = list(_list_calls(nodes))
 
     def dotted(self, node: ast.AST) -> str:
         """The NKI name an expression spells, "" for anything else."""
@@ -228,50 +237,34 @@ class _Source:
         kernels   those that take a caller's arguments, beside the ones under nki.jit
         """
         entry = {*kernels, *(f for f in start if self.decorated(f))}
-        told = [_Told(line, "", text) for line, text in (*self._imports(), *self._calls(entry))]
+        names = {node.name for node in entry}
+        told = [*self.imports, *(_Told(line, "", _LIST_CALL.format(name))
+                                 for line, name in self.lists if name in names)]
         front: list[Scope] = list(start)
-        met = {id(node) for node in front}
+        met = set(front)
         while front:
             node = front.pop()
-            told += [_Told(line, node.name, text)
-                     for line, text in (self._class(node) if isinstance(node, ast.ClassDef)
-                                        else self._function(node, node in entry))]
-            for name in self._names(node):
+            said, named = self._said(node, node in entry)
+            told += said
+            for name in named:
                 held = self.top.get(name)
-                if held and id(held) not in met and not self.decorated(held):
-                    met.add(id(held))
+                if held and held not in met and not self.decorated(held):
+                    met.add(held)
                     front.append(held)
         return sorted(set(told))
 
-    def _names(self, scope: Scope) -> Iterator[str]:
-        for statement in scope.body:
-            for node in _runs(statement):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                    yield node.id
+    def _said(self, node: Scope, entry: bool) -> tuple[list[_Told], list[str]]:
+        """What is told of one definition, and the names that it uses."""
+        if (node, entry) not in self.kept:
+            said = self._class(node) if isinstance(node, ast.ClassDef) else self._function(
+                node, entry)
+            named = [inner.id for inner in _runs_all(node.body) if isinstance(inner, ast.Name)
+                     and isinstance(inner.ctx, ast.Load)]
+            self.kept[node, entry] = ([_Told(line, node.name, text) for line, text in said],
+                                      list(dict.fromkeys(named)))
+        return self.kept[node, entry]
 
     # --- what is refused -------------------------------------------------------------------
-
-    def _imports(self) -> Iterator[tuple[int, str]]:
-        for node in ast.walk(self.tree):
-            if not isinstance(node, ast.Import | ast.ImportFrom):
-                continue
-            inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            names = [f"{inside}{alias.name}" for alias in node.names]
-            if any(name.startswith("neuronxcc.nki") for name in names):
-                yield node.lineno, ("neuronxcc.nki; an error since Neuron SDK 2.30. "
-                                    "Import nki, nki.isa and nki.language")
-
-    def _calls(self, kernels: set[Scope]) -> Iterator[tuple[int, str]]:
-        """Calls of a kernel with a list."""
-        names = {node.name for node in kernels}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call):
-                called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-                given = [*node.args, *(k.value for k in node.keywords)]
-                if (isinstance(called, ast.Name) and called.id in names
-                        and any(isinstance(a, ast.List | ast.ListComp) for a in given)):
-                    yield node.lineno, (f"{called.id} is called with a list; kernels take "
-                                        f"tuples (NKI 0.3). Write ( ) for [ ]")
 
     def _class(self, node: ast.ClassDef) -> Iterator[tuple[int, str]]:
         bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
@@ -402,6 +395,29 @@ class _Source:
     def _loop(self, call: ast.Call) -> str:
         name = self.dotted(call.func)
         return name.removeprefix("nki.language.") if name.startswith("nki.language.") else ""
+
+
+_LIST_CALL = "{} is called with a list; kernels take tuples (NKI 0.3). Write ( ) for [ ]"
+
+
+def _old_imports(nodes: list[ast.AST]) -> Iterator[tuple[int, str, str]]:
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            if any(f"{inside}{alias.name}".startswith("neuronxcc.nki") for alias in node.names):
+                yield node.lineno, "", ("neuronxcc.nki; an error since Neuron SDK 2.30. "
+                                        "Import nki, nki.isa and nki.language")
+
+
+def _list_calls(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Calls of a name with a list among the arguments: line and name."""
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+            given = [*node.args, *(k.value for k in node.keywords)]
+            if isinstance(called, ast.Name) and any(
+                    isinstance(a, ast.List | ast.ListComp) for a in given):
+                yield node.lineno, called.id
 
 
 def _plain(dotted: str) -> str:
