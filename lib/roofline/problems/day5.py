@@ -487,16 +487,16 @@ KNOWN = {"source": "the source decides it", "profile": "only a profile shows it"
     "day5.count.check.knows",
     ask="You have counted a kernel from its source and have no profile yet. Which of these do you "
         "know: the FLOPs of its matmuls; how often it loads each tensor; the least SBUF that it "
-        "needs in program order; the bytes of spills; the number of DMA packets; the engine that runs a copy from "
-        "PSUM for which the source names none?")
+        "needs in program order; the bytes of spills; the number of DMA packets; the engine that "
+        "runs a copy from PSUM for which the source names none?")
 def knows() -> Iterator[AnyPart]:
     for name, label, known, why in (
             ("flops", "FLOPs of the matmuls", True, "Each matmul is an instruction of the source, "
              "and its tiles say its size."),
             ("loads", "Loads of each tensor", True, "Each load is an instruction of the source, "
              "as written."),
-            ("room", "Least SBUF, in program order", True, "From its first write to its last read a "
-             "tile has to be kept, wherever it is placed."),
+            ("room", "Least SBUF, in program order", True, "From its first write to its last read "
+             "a tile has to be kept, wherever it is placed."),
             ("spills", "Bytes of spills", False, "The compiler decides what goes out to HBM and "
              "comes back."),
             ("packets", "DMA packets", False, "Contiguous rows merge on the way, and how far they "
