@@ -1,4 +1,4 @@
-"""Day 4's kernels: one moves bytes and computes nothing, two compute and move next to nothing.
+"""Day 4's kernels: three move bytes and compute nothing, two compute and move next to nothing.
 
 Question  which bandwidth and which compute rate does a simple, well-written kernel reach?
 Runs on   a NeuronCore with NKI 0.6, and on the course's NumPy backend
@@ -12,6 +12,29 @@ import nki.language as nl
 TILE = 128  # partitions of SBUF; most rows and columns of a stationary tile
 BANK = 512  # fp32 values a PSUM bank holds per partition; most columns of a moving tile
 BANKS = 8  # PSUM banks
+
+
+# --- bandwidth: equal transfers, there and back or one way ---------------------------------------
+
+
+def transfers(x, elements, partitions):
+    """x as [transfers, partitions, elements]; this core's are those from `first` up to an end."""
+    cores = nl.num_programs()
+    each = x.size // (elements * partitions * cores)
+    assert each * elements * partitions * cores == x.size, (
+        f"x: expected whole transfers of {elements * partitions} elements on {cores} core(s), "
+        f"got {x.size} elements. Change elements or partitions")
+    first = nl.program_id(0) * each
+    return x.reshape((cores * each, partitions, elements)), first, first + each
+
+
+def starters(queues):
+    """How descriptors are made, and the two engines that start transfers by turns."""
+    if queues == 0:
+        return nisa.dge_mode.unknown, (nisa.engine.unknown, nisa.engine.unknown)
+    if queues == 1:
+        return nisa.dge_mode.hwdge, (nisa.engine.sync, nisa.engine.sync)
+    return nisa.dge_mode.hwdge, (nisa.engine.sync, nisa.engine.scalar)
 
 
 @nki.jit
@@ -33,35 +56,64 @@ def copy(x, elements=2048, partitions=128, queues=0):
     from it. A queue's number, the DMA engines behind it, packets and their order are decided by
     compiler and hardware; read them in the profile.
 
-    HBM          p * size(x) read, as much written, however it is cut
+    HBM          p size(x) read, p size(x) written, however it is cut
     On chip      one transfer is live at a time: p * elements bytes per partition. Every transfer
                  has its own tile, so loads may run ahead as far as SBUF lets them
-    LNC=2        copy[2] gives each core half of the transfers
+    LNC=2        copy[2] gives each core half of the transfers; so do read and write
     """
-    cores = nl.num_programs()
-    each = x.size // (elements * partitions * cores)
-    assert each * elements * partitions * cores == x.size, (
-        f"copy: x: expected whole transfers of {elements * partitions} elements on {cores} "
-        f"core(s), got {x.size} elements. Change elements or partitions")
-    mode = nisa.dge_mode.unknown
-    load_queue = nisa.engine.unknown
-    store_queue = nisa.engine.unknown
-    if queues > 0:
-        mode = nisa.dge_mode.hwdge
-        load_queue = nisa.engine.sync
-        store_queue = nisa.engine.sync
-    if queues > 1:
-        store_queue = nisa.engine.scalar
-
+    source, first, end = transfers(x, elements, partitions)
+    mode, engines = starters(queues)
     y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
-    source = x.reshape((cores * each, partitions, elements))
-    target = y.reshape((cores * each, partitions, elements))
-    for i in range(each):
-        chunk = nl.program_id(0) * each + i
+    target = y.reshape(source.shape)
+    for i in range(first, end):
         tile = nl.ndarray((partitions, elements), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=source[chunk], dge_mode=mode, engine=load_queue)
-        nisa.dma_copy(dst=target[chunk], src=tile, dge_mode=mode, engine=store_queue)
+        nisa.dma_copy(dst=tile, src=source[i], dge_mode=mode, engine=engines[0])
+        nisa.dma_copy(dst=target[i], src=tile, dge_mode=mode, engine=engines[1])
     return y
+
+
+@nki.jit
+def read(x, elements=2048, partitions=128, queues=0):
+    """x one way, HBM -> SBUF. Something of every transfer is kept, so none can be dropped.
+
+    x, elements, partitions   as in copy
+    queues       1: the Sync Engine starts the loads; 2: it and the Scalar Engine, by turns
+    returns      y [partitions, transfers]: the first element of each row of each transfer
+    HBM          p size(x) read, p size(x) / elements written, at the end
+    """
+    source, first, end = transfers(x, elements, partitions)
+    mode, engines = starters(queues)
+    y = nl.ndarray((partitions, source.shape[0]), dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    kept = nl.ndarray((partitions, end - first), dtype=x.dtype, buffer=nl.sbuf)
+    for i in range(first, end):
+        tile = nl.ndarray((partitions, elements), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=source[i], dge_mode=mode, engine=engines[i % 2])
+        nisa.tensor_copy(dst=kept[:, nl.ds(i - first, 1)], src=tile[:, nl.ds(0, 1)])
+    nisa.dma_copy(dst=y[:, nl.ds(first, end - first)], src=kept)
+    return y
+
+
+@nki.jit
+def write(x, elements=2048, partitions=128, queues=0):
+    """One way, SBUF -> HBM: each core loads its first transfer of x and stores it in every place.
+
+    x, elements, partitions   as in copy
+    queues       1: the Sync Engine starts the stores; 2: it and the Scalar Engine, by turns
+    returns      y, in the shape of x
+    HBM          p cores partitions elements read, p size(x) written
+    """
+    source, first, end = transfers(x, elements, partitions)
+    mode, engines = starters(queues)
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    target = y.reshape(source.shape)
+    tile = nl.ndarray((partitions, elements), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=source[first])
+    for i in range(first, end):
+        nisa.dma_copy(dst=target[i], src=tile, dge_mode=mode, engine=engines[i % 2])
+    return y
+
+
+# --- compute ------------------------------------------------------------------------------------
 
 
 @nki.jit

@@ -90,6 +90,15 @@ FULL = [
          work=0, sbuf=8 * KIB * TILE, banks=0, options={"elements": 8 * KIB // P}),
     Full("day4", "copy", shapes((B, 4 * D, 4)), read=P * B * D * 16, written=P * B * D * 16,
          work=0, sbuf=4 * KIB * TILE, banks=0, options={"queues": 2}, lnc=2),
+    # one way, 128 transfers of 128 rows: an element of a row comes back, a transfer of a core goes
+    Full("day4", "read", shapes((B, 4 * D, 4)), read=P * B * D * 16, written=P * TILE * 128,
+         work=0, sbuf=P * TILE * (2048 + 128), banks=0),
+    Full("day4", "read", shapes((B, 4 * D, 4)), read=P * B * D * 16, written=P * TILE * 128,
+         work=0, sbuf=P * TILE * (2048 + 64), banks=0, options={"queues": 2}, lnc=2),
+    Full("day4", "write", shapes((B, 4 * D, 4)), read=P * TILE * 2048, written=P * B * D * 16,
+         work=0, sbuf=P * TILE * 2048, banks=0, options={"queues": 1}),
+    Full("day4", "write", shapes((B, 4 * D, 4)), read=2 * P * TILE * 2048, written=P * B * D * 16,
+         work=0, sbuf=P * TILE * 2048, banks=0, lnc=2),
     Full("day4", "moving_sweep", shapes((128, 128), (128, 512)),
          read=P * 128 * (128 + 512), written=FP32 * 128 * 512, work=2 * 128 * 128 * 512 * 64,
          sbuf=FP32 * 128 * 512, banks=1),
@@ -303,9 +312,10 @@ def test_the_docstring_says_what_crosses(full):
         letters = "LL" if full.name == "attention_values" and parameter == "a" else \
             LETTERS.get(parameter, "")
         names |= dict(zip(letters, size, strict=False))
-    if full.name == "copy":  # any shape, so no letters
-        assert said.groups() == ("p * size(x)", "as much")
-    elif not full.name.startswith("matmul_"):  # r_A and r_B stand there: test_reloads
+    if full.name in ("copy", "read", "write"):  # x has any shape, so no letters
+        names |= {"size(x)": math.prod(full.args[0][0]), "partitions": TILE, "elements": 2048}
+        names |= full.options
+    if not full.name.startswith("matmul_"):  # r_A and r_B stand there: test_reloads
         assert [value(text, names) for text in said.groups()] == [full.read, full.written]
 
 
@@ -314,6 +324,7 @@ def test_the_docstring_says_what_crosses(full):
 
 @pytest.mark.parametrize(("kernel", "args", "options", "says"), [
     ("day4.copy", [(1000, 3)], {}, "x: expected whole transfers of 262144 elements on 1"),
+    ("day4.read[2]", [(3, 128, 2048)], {}, "elements on 2 core(s), got 786432"),
     ("day4.resident_matmul", [(256, 1024), (256, 1024)], {}, "needs 16 PSUM banks; limit 8"),
     ("day5.matmul_reload", [(128, 192), (128, 512)], {}, "M: expected a multiple of 128, got 192"),
     ("day5.matmul_c_stays", [(128, 1024), (128, 1024)], {"rows": 1024}, "needs 16 PSUM banks"),
@@ -343,9 +354,40 @@ def test_weights_that_do_not_fit_are_refused():
     assert nki.run(file("day7").swiglu, *args, target="trn2", data=False).count.flops
 
 
-def test_hardware_queues_are_refused_where_there_are_none():
+@pytest.mark.parametrize("name", ["copy", "read", "write"])
+def test_hardware_queues_are_refused_where_there_are_none(name):
     with pytest.raises(nki.NkiValidationError, match="hwdge"):
-        nki.run(file("day4").copy, *shapes((128, 2048)), queues=1, target="trn1", data=False)
+        nki.run(getattr(file("day4"), name), *shapes((128, 2048)), target="trn1", data=False,
+                queues=1)
+
+
+# Four transfers of x; read has a store of its own besides, write a load.
+@pytest.mark.parametrize(("name", "queues", "started_by"), [
+    ("copy", 0, ["unknown"] * 8),
+    ("copy", 1, ["sync"] * 8),
+    ("copy", 2, ["sync", "scalar"] * 4),
+    ("read", 0, ["unknown"] * 5),
+    ("read", 1, ["sync"] * 4 + ["unknown"]),
+    ("read", 2, ["sync", "scalar"] * 2 + ["unknown"]),
+    ("write", 0, ["unknown"] * 5),
+    ("write", 1, ["unknown"] + ["sync"] * 4),
+    ("write", 2, ["unknown"] + ["sync", "scalar"] * 2),
+])
+def test_queues(name, queues, started_by, monkeypatch):
+    module, asked = file("day4"), []
+    nisa = module.nisa
+
+    def dma_copy(**operands: Any) -> None:
+        asked.append(operands.get("engine", nisa.engine.unknown).name)
+        nisa.dma_copy(**operands)
+
+    class Listening:
+        def __getattr__(self, op: str) -> Any:
+            return dma_copy if op == "dma_copy" else getattr(nisa, op)
+
+    monkeypatch.setattr(module, "nisa", Listening())
+    nki.run(getattr(module, name), *shapes((4, 128, 2048)), queues=queues, data=False)
+    assert asked == started_by
 
 
 # --- small sizes: the results -------------------------------------------------------------------
@@ -376,6 +418,16 @@ def repeated(n: int) -> Callable[..., Close]:
     return answer
 
 
+def first_of_rows(x: np.ndarray) -> Close:
+    """x is [transfers, partitions, elements]."""
+    return exact(x[:, :, 0].T)
+
+
+def first_of_three(x: np.ndarray) -> Close:
+    """Of six transfers: the first in place of three, the fourth in place of the others."""
+    return exact(x[[0, 0, 0, 3, 3, 3]])
+
+
 def down(g: np.ndarray, w: np.ndarray) -> Close:
     return stored(product(exact(g.T), exact(w)))
 
@@ -404,6 +456,11 @@ SMALL: list[Small] = [
     Small("day4", "copy", [(4, 128, 256)], exact, {"elements": 256}),
     Small("day4", "copy", [(6, 64, 256)], exact, {"elements": 256, "partitions": 64, "queues": 2},
           lnc=2),
+    Small("day4", "read", [(4, 128, 256)], first_of_rows, {"elements": 256}),
+    Small("day4", "read", [(6, 64, 256)], first_of_rows,
+          {"elements": 256, "partitions": 64, "queues": 2}, lnc=2),
+    Small("day4", "write", [(6, 64, 256)], first_of_three,
+          {"elements": 256, "partitions": 64, "queues": 2}, lnc=2),
     Small("day4", "moving_sweep", [(96, 64), (96, 48)], repeated(5), {"n": 5}),
     Small("day4", "resident_matmul", [(256, 256), (256, 1024)], repeated(3), {"repeat": 3}),
     *[Small("day5", name, [(256, 256), (256, 1024)], matmul) for name in (
