@@ -29,6 +29,14 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, (
 NO_CHROMIUM = "no Chromium; on Debian: apt install chromium, or name one in $CHROMIUM"
 
 
+# --- examples in docstrings ------------------------------------------------------------------
+
+collect_ignore_glob = [
+    "day*/kernels.py", "casestudy*/kernels.py",  # they import nki, which only nki.load provides
+    "lib/roofline/nki/typing.py",  # has any name, so also those that pytest looks for in a module
+]
+
+
 # --- notebooks -----------------------------------------------------------------------------
 
 
