@@ -309,6 +309,8 @@ REFUSED = [
     # scalar and vector operands
     ("no operand", lambda t: nisa.tensor_scalar(t.f, t.g, nl.add, None),
      "tensor_scalar: operand0: got None; nl.add takes a number or a tile of shape (32, 1)"),
+    ("operand of a unary one", lambda t: nisa.tensor_scalar(t.f, t.g, nl.abs, 2.0),
+     "tensor_scalar: operand0: got an operand; None or 0: nl.abs takes data alone"),
     ("operand of nothing", lambda t: nisa.tensor_scalar(t.f, t.g, nl.add, 1.0, operand1=2.0),
      "tensor_scalar: operand1: got an operand without an operator"),
     ("bf16 operand", lambda t: nisa.tensor_scalar(t.f, t.g, nl.add, t.h[:, 0:1]),

@@ -133,6 +133,13 @@ def operand(value: Any) -> Any:
     return value.layout if isinstance(value, NkiTensor) else type(value)
 
 
+def paired(op: Any, value: Any) -> Any:
+    """The same of the operand that goes with `op`; 0 is none for a unary one."""
+    if isinstance(op, Unary) and not isinstance(value, NkiTensor) and value == 0:
+        return type(None)
+    return operand(value)
+
+
 def number(what: str, role: str, kind: Any, bits: bool = False) -> None:
     """The operand is a compile-time number: whole for a bitvec operator."""
     legal = (int, np.integer) if bits else (int, float, np.integer, np.floating)
@@ -164,7 +171,9 @@ def second_operand(what: str, role: str, op: Operator | None, kind: Any, data: L
     if op is None and not unused:
         raise refuse(f"{what}: {role}", "an operand without an operator",
                      "it belongs to an operator", "Give the operator too, or leave both out")
-    if op is None or (unused and isinstance(op, Unary)):
+    if isinstance(op, Unary) and not unused:
+        raise refuse(f"{what}: {role}", "an operand", f"None or 0: {op!r} takes data alone")
+    if op is None or isinstance(op, Unary):
         return
     if unused:
         raise refuse(f"{what}: {role}", "None", f"{op!r} takes a number or a tile of shape "

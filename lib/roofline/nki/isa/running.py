@@ -38,6 +38,7 @@ from .checks import (
     on_generation,
     one_of,
     operand,
+    paired,
     register_tile,
     scalar_or_vector,
     second_operand,
@@ -63,7 +64,7 @@ def tensor_scalar_reduce(dst: NkiTensor, data: NkiTensor, op0, operand0, reduce_
     op0 = operator(op0, "tensor_scalar_reduce: op0")
     out = None if reduce_res is None else is_tile(what, "reduce_res", reduce_res)
     work = _tensor_scalar_reduce(core.target, is_tile(what, "dst", dst),
-                                 is_tile(what, "data", data), op0, operand(operand0), reduce_op,
+                                 is_tile(what, "data", data), op0, paired(op0, operand0), reduce_op,
                                  out, bool(reverse0), reduce_cmd, operand(reduce_init))
     if core.data:
         result = applied(op0, data.values(), column(operand0, data))
@@ -106,7 +107,7 @@ def tensor_scalar_cumulative(dst: NkiTensor, src: NkiTensor, op0, op1, imm0, imm
     what = "tensor_scalar_cumulative"
     op0 = operator(op0, "tensor_scalar_cumulative: op0")
     work = _tensor_scalar_cumulative(core.target, is_tile(what, "dst", dst),
-                                     is_tile(what, "src", src), op0, op1, operand(imm0),
+                                     is_tile(what, "src", src), op0, op1, paired(op0, imm0),
                                      operand(imm1), reduce_cmd)
     if core.data:
         register = registers(core, "vector", src)

@@ -33,6 +33,7 @@ from .checks import (
     on_generation,
     one_of,
     operand,
+    paired,
     psum,
     same_family,
     second_operand,
@@ -180,7 +181,7 @@ def tensor_scalar(dst: NkiTensor, data: NkiTensor, op0, operand0, reverse0=False
     op0 = operator(op0, "tensor_scalar: op0")
     op1 = None if op1 is None else operator(op1, "tensor_scalar: op1")
     work = _tensor_scalar(core.target, is_tile(what, "dst", dst), is_tile(what, "data", data), op0,
-                          operand(operand0), op1, operand(operand1), engine)
+                          paired(op0, operand0), op1, paired(op1, operand1), engine)
     if core.data:
         read, put = (bits, put_bits) if op0.family == "bitvec" else (values, NkiTensor.put)
         result = applied(op0, read(data), column(operand0, data, read), reverse0)
@@ -229,7 +230,7 @@ def scalar_tensor_tensor(dst: NkiTensor, data: NkiTensor, op0, operand0, op1, op
     op0 = operator(op0, "scalar_tensor_tensor: op0")
     op1 = operator(op1, "scalar_tensor_tensor: op1", arity=2)
     work = _scalar_tensor_tensor(core.target, is_tile(what, "dst", dst),
-                                 is_tile(what, "data", data), op0, operand(operand0), op1,
+                                 is_tile(what, "data", data), op0, paired(op0, operand0), op1,
                                  is_tile(what, "operand1", operand1))
     if core.data:
         first = applied(op0, data.values(), column(operand0, data), reverse0)
