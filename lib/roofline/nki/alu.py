@@ -45,8 +45,8 @@ class Binary(Operator):
     arity = 2
 
     def __call__(self, x: Any, y: Any, dtype: Any = None) -> Any:
-        from . import language
-        return language.binary(self, x, y, dtype)
+        from . import tiles
+        return tiles.binary(self, x, y, dtype)
 
 
 class Unary(Operator):
@@ -55,8 +55,8 @@ class Unary(Operator):
     arity = 1
 
     def __call__(self, x: Any, dtype: Any = None) -> Any:
-        from . import language
-        return language.unary(self, x, dtype)
+        from . import tiles
+        return tiles.unary(self, x, dtype)
 
 
 def _binary(name: str, compute: Callable, family: str = "arithmetic", vector: bool = True,
