@@ -656,3 +656,10 @@ def test_a_function_outside_a_kernel_is_refused():
     assert core._CURRENT.get() is None
     with pytest.raises(NkiValidationError, match="a call outside a kernel run"):
         nl.zeros((4, 4), nl.float32)
+
+
+def test_a_parameters_shape_may_be_written_as_its_annotation():
+    def kernel(x: nki.typing.tensor[4, 8], y: nki.typing.tensor = None):
+        return nl.ones(x.shape, x.dtype, nl.shared_hbm)
+    assert str(kernel.__annotations__["x"]).endswith("tensor[4, 8]")
+    assert nki.run(kernel, X).outputs[0].shape == (4, 8)
