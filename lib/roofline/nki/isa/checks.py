@@ -22,10 +22,12 @@ def tile(what: str, role: str, layout: Layout, target: Target, *where: MemoryReg
     """The operand lives where it may and starts at a partition an engine can reach."""
     allowed = where or (sbuf, psum)
     if layout.buffer not in allowed:
-        raise refuse(f"{what}: {role}", f"{layout!r}", f"it must be in "
-                     f"{' or '.join(r.value for r in allowed)}",
-                     "Bring it there with nisa.dma_copy" if layout.buffer not in (sbuf, psum)
-                     else "Copy it with nisa.tensor_copy")
+        hint = ("Copy it with nisa.tensor_copy" if layout.buffer in (sbuf, psum)
+                else "Bring it there with nisa.dma_copy")
+        if role == "dst":
+            hint = f"Allocate it with buffer=nl.{allowed[0].value}"
+        raise refuse(f"{what}: {role}", f"{layout!r}",
+                     f"it must be in {' or '.join(r.value for r in allowed)}", hint)
     if target.pmax < layout.P:
         raise refuse(f"{what}: {role}", f"{layout!r}", f"at most {target.pmax} partitions (pmax)")
     step = 128 if layout.P > 64 else 64 if layout.P > 32 else 32
