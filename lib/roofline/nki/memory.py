@@ -302,7 +302,8 @@ class NkiTensor(NKIObject):
         leaves_row = own.on_chip and first % row + sum(reach[1:]) >= row
         if not 0 <= first < whole - sum(reach) or leaves_row:
             raise self._refuse("ap", f"numbers {list(shape)}, steps {list(steps)}, offset {first}",
-                               f"it ends after {whole} elements, a partition after {row}")
+                               f"it ends after {whole} elements"
+                               + f", a partition after {row}" * own.on_chip)
 
     def view(self, dtype: DType) -> "NkiTensor":
         """The same bits as another dtype; the last dimension scales by the ratio of sizes."""
@@ -457,7 +458,7 @@ class NkiTensor(NKIObject):
 
     def read(self) -> np.ndarray:
         """The elements; gathered into a copy when the view is indirect."""
-        return self.array if self.indirection is None else self._storage_array()[self._elements()]
+        return self.array if self.indirection is None else self.flat()[self._elements()]
 
     def values(self) -> np.ndarray:
         """The elements as float32; remembered until the storage is written."""
@@ -475,28 +476,35 @@ class NkiTensor(NKIObject):
         if self.indirection is None:
             self.array[...] = rounded
         else:
-            self._storage_array()[self._elements()] = rounded
+            self.flat()[self._elements()] = rounded
 
-    def _storage_array(self) -> np.ndarray:
-        """All of the storage as one row of this dtype."""
+    def flat(self) -> np.ndarray:
+        """All of the storage as one row of this dtype, in place."""
         kind = self.layout.dtype
         count = self.storage.allocation.nbytes // kind.itemsize
         return np.ndarray((count,), kind.numpy, self.storage.raw)
 
-    def _elements(self) -> np.ndarray:
-        """Where in the storage an indirect view's elements are now."""
-        assert self.indirection is not None
-        rows = np.array(self.indirection.rows())
-        limit = self.indirection.limit
-        wrong = rows[(rows < 0) | (rows >= limit)]
-        if wrong.size:
-            raise self._refuse("run-time index", wrong[0], f"the dimension has {limit} elements")
-        still = reduce(np.add.outer, [s * np.arange(n) for s, n in zip(
+    def elements(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where in flat() the elements are now, and which of them a run-time index puts outside."""
+        places = self.offset + reduce(np.add.outer, [s * np.arange(n) for s, n in zip(
             self.strides, self.shape, strict=True)])
-        moved = self.indirection.stride * rows.reshape(-1, *(1,) * (self.ndim - 1))
-        places = still + moved + self.offset
-        if places.max() >= len(self._storage_array()):
-            raise self._refuse("run-time index", rows.max(), "the view that it moves ends outside")
+        outside = np.zeros(places.shape, bool)
+        if self.indirection is not None:
+            rows = np.array(self.indirection.rows()).reshape(-1, *(1,) * (self.ndim - 1))
+            places = places + self.indirection.stride * rows
+            outside = (places >= len(self.flat())) | (rows < 0) | (rows >= self.indirection.limit)
+        return places, outside
+
+    def _elements(self) -> np.ndarray:
+        """The same, all of them inside."""
+        places, outside = self.elements()
+        if outside.any():
+            assert self.indirection is not None
+            rows, limit = np.array(self.indirection.rows()), self.indirection.limit
+            wrong = rows[(rows < 0) | (rows >= limit)]
+            got, said = ((wrong[0], f"the dimension has {limit} elements") if wrong.size else
+                         (rows.max(), "the view that it moves ends outside"))
+            raise self._refuse("run-time index", got, said, "oob_mode.skip leaves such rows out")
         return places
 
 

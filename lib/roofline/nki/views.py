@@ -204,6 +204,11 @@ def _check_first(base: Layout, k: Any, start: int, size: int, step: int) -> None
 # --- other shapes ------------------------------------------------------------------------------
 
 
+def _move(base: Layout) -> str:
+    """The next step where a view would have to move data between partitions."""
+    return "Move data between partitions with nisa.nc_transpose or nisa.dma_copy" * base.on_chip
+
+
 def dimension(base: Layout, dim: int, what: str, free: bool = False) -> int:
     """A dimension's number, counted from the end where negative; free: not the pinned one."""
     dims = len(base.shape)
@@ -211,7 +216,7 @@ def dimension(base: Layout, dim: int, what: str, free: bool = False) -> int:
         raise refuse(what, f"dimension {dim}", f"0 to {dims - 1}")
     if free and base.pinned and dim in (0, -dims):
         raise refuse(what, "dimension 0", "the partition dimension stays as it is" if base.on_chip
-                     else "dimension 0 was chosen at run time and stays as it is")
+                     else "dimension 0 was chosen at run time and stays as it is", _move(base))
     return dim % dims
 
 
@@ -241,7 +246,7 @@ def permute(base: Layout, dims: Sequence[int]) -> Layout:
     """Dimensions in another order."""
     if sorted(dims) != list(range(len(base.shape))) or (base.pinned and dims[0] != 0):
         raise refuse("permute", tuple(dims), f"an order of the {len(base.shape)} dimensions"
-                     + ", 0 first" * base.pinned)
+                     + ", 0 first" * base.pinned, _move(base))
     return base.like([base.shape[d] for d in dims], [base.strides[d] for d in dims])
 
 
@@ -276,7 +281,7 @@ def reshape_dim(base: Layout, dim: int, shape: Sequence[int]) -> Layout:
     n, step = base.shape[at], base.strides[at]
     sizes = _inferred("reshape_dim", shape, n)
     if at == 0 and base.pinned and sizes[0] != n:
-        raise refuse("reshape_dim", tuple(shape), "dimension 0 cannot be split")
+        raise refuse("reshape_dim", tuple(shape), "dimension 0 cannot be split", _move(base))
     return base.like(_replaced(base.shape, at, *sizes),
                      _replaced(base.strides, at, *[step * s for s in row_major(sizes)]))
 
@@ -299,7 +304,7 @@ def reshape(base: Layout, shape: Sequence[int]) -> Layout:
         raise refuse("reshape", new, f"{base.size} elements, every size at least 1")
     kept = int(base.pinned)
     if kept and new[0] != base.P:
-        raise refuse("reshape", new, f"dimension 0 stays {base.P}")
+        raise refuse("reshape", new, f"dimension 0 stays {base.P}", _move(base))
     strides = restrided(base.shape[kept:], base.strides[kept:], new[kept:])
     if strides is None:
         raise _needs_a_copy("reshape", new)
@@ -320,7 +325,8 @@ def rearrange(base: Layout, src: Sequence[Any], dst: Sequence[Any],
         raise refuse(what, f"{tuple(dst)} of {tuple(src)}, sizes of {list(sizes)}",
                      "the same names in both, each once")
     if base.pinned and (len(groups[0]) > 1 or wanted[0] != groups[0]):
-        raise refuse(what, tuple(dst), f"dimension 0, {names[0]!r}, stays first and alone")
+        raise refuse(what, tuple(dst), f"dimension 0, {names[0]!r}, stays first and alone",
+                     _move(base))
     parts: dict[str, tuple[int, int]] = {}
     for group, n, step in zip(groups, base.shape, base.strides, strict=True):
         inner = _inferred(what, [sizes.get(name, -1) for name in group], n)

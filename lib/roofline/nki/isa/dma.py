@@ -7,9 +7,9 @@ import numpy as np
 
 from .. import dtypes
 from ..alu import add
-from ..core import Core, NkiInstruction, Target, Work, current, refuse, rule
+from ..core import NkiInstruction, Target, Work, current, refuse, rule
 from ..memory import Layout, MemoryRegion, NkiTensor
-from .checks import is_tile, not_packed, sbuf, tile
+from .checks import is_tile, not_packed, sbuf
 from .enums import dge_mode, engine, oob_mode
 
 HBM = (MemoryRegion.private_hbm, MemoryRegion.shared_hbm)
@@ -40,32 +40,21 @@ def _read(src: NkiTensor, dst: NkiTensor) -> tuple:
 
 
 def _move(dst: NkiTensor, src: NkiTensor, out_of_bounds: oob_mode) -> None:
-    skip = out_of_bounds is oob_mode.skip
-    if skip and (src.indirection or dst.indirection):
-        _move_inside(dst, src)
-    elif src.dtype is dst.dtype:
-        dst.put(src.read())
-    else:
-        dst.put(dtypes.to_float32(src.read(), src.dtype))
-
-
-def _move_inside(dst: NkiTensor, src: NkiTensor) -> None:
-    """oob_mode.skip: only rows whose index is inside the tensor move."""
-    for place, rows in ((dst, dst.indirection), (src, src.indirection)):
-        if rows is None:
-            continue
-        for p, row in enumerate(rows.rows()):
-            if not 0 <= row < rows.limit:
-                continue
-            at = place.storage
-            inner = np.ndarray(place.shape[1:], place.dtype.numpy, at.raw,
-                               (place.offset + row * rows.stride) * place.dtype.itemsize,
-                               [s * place.dtype.itemsize for s in place.strides[1:]])
-            other = (src if place is dst else dst).array.reshape(place.shape)[p]
-            target, values = (inner, other) if place is dst else (other, inner)
-            target[...] = dtypes.cast(dtypes.to_float32(values, (src if place is dst else place).dtype),
-                                      dst.dtype)
+    if out_of_bounds is oob_mode.skip and (src.indirection or dst.indirection):
+        (to, missed), (origin, absent) = dst.elements(), src.elements()
+        inside = ~(missed.reshape(-1) | absent.reshape(-1))
+        moved = src.flat()[origin.reshape(-1)[inside]]
+        dst.flat()[to.reshape(-1)[inside]] = _cast(moved, src, dst)
         dst.storage.version += 1
+    else:
+        dst.put(_cast(src.read(), src, dst))
+
+
+def _cast(values: np.ndarray, src: NkiTensor, dst: NkiTensor) -> np.ndarray:
+    """Values of src's dtype in dst's, through float32; the same dtype bit by bit."""
+    if src.dtype is dst.dtype:
+        return values
+    return dtypes.cast(dtypes.to_float32(values, src.dtype), dst.dtype)
 
 
 @rule
@@ -176,5 +165,6 @@ def _compute(target: Target, dst: Layout, srcs: tuple[Layout, ...]) -> Work:
         if layout.buffer is MemoryRegion.psum:
             raise refuse(what, f"{layout!r}", "DMA reaches HBM and SBUF only")
         if layout.size != dst.size:
-            raise refuse(what, f"{list(layout.shape)}", f"as many elements as dst {list(dst.shape)}")
+            raise refuse(what, f"{list(layout.shape)}",
+                         f"as many elements as dst {list(dst.shape)}")
     return Work(what, ("dma",))

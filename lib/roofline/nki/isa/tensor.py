@@ -97,14 +97,17 @@ def _matmul(target: Target, dst: Layout, stationary: Layout, moving: Layout, tra
         raise refuse(f"{what}: stationary", f"{list(stationary.shape)}",
                      f"its free dim may be at most {columns} (gemm_stationary_fmax)",
                      f"Split M into {-(-M // columns)} tiles")
-    most = target.moving_fmax * 4 // dst.dtype.itemsize if target.generation > 3 else target.moving_fmax
+    most = target.moving_fmax
+    if target.generation > 3:  # all of PSUM: twice as many in bf16
+        most = most * FP32.itemsize // dst.dtype.itemsize
     if N > most:
         raise refuse(f"{what}: moving", f"{list(moving.shape)}",
                      f"its free dim may be at most {most} (gemm_moving_fmax)",
                      f"Split N into {-(-N // most)} tiles")
     if (dst.P, dst.F) != (M, N):
-        raise refuse(f"{what}: dst", f"{list(dst.shape)}", f"stationary {list(stationary.shape)} and "
-                     f"moving {list(moving.shape)} give [{M}, {N}]")
+        raise refuse(f"{what}: dst", f"{list(dst.shape)}",
+                     f"stationary {list(stationary.shape)} and moving {list(moving.shape)} give "
+                     f"[{M}, {N}]")
     _one_bank(what, dst, target)
     slower = max((_RATE.index(d.work) for d in kinds), default=0)
     return Work(what, ("tensor",), 2 * K * M * N, _RATE[slower], transpose, dst.size)
@@ -119,7 +122,8 @@ def _one_bank(what: str, dst: Layout, target: Target) -> None:
                      "Let each output tile start at a bank")
 
 
-def _array_tile(target: Target, position: tuple, size: tuple, mode: matmul_perf_mode) -> tuple[int, int]:
+def _array_tile(target: Target, position: tuple, size: tuple,
+                mode: matmul_perf_mode) -> tuple[int, int]:
     """Rows and columns of the array that the matmul may use (row and column tiling)."""
     what, pmax = "nc_matmul", target.pmax
     if not position and not size:
@@ -131,7 +135,8 @@ def _array_tile(target: Target, position: tuple, size: tuple, mode: matmul_perf_
     for n, at in zip(size, position, strict=True):
         if n not in (least, 64, pmax) or at % n or not 0 <= at < pmax:
             raise refuse(what, f"tile_position={position}, tile_size={size}",
-                         f"a size of {least}, 64 or {pmax}, starting at a multiple of it below {pmax}")
+                         f"a size of {least}, 64 or {pmax}, starting at a multiple of it below "
+                         f"{pmax}")
     if mode is matmul_perf_mode.double_row and size[1] != pmax:
         raise refuse(what, "double_row with column tiling", "the two cannot be combined")
     return size[0], size[1]
@@ -187,8 +192,8 @@ def _after_other_engines(core: Core, dst: NkiTensor, accumulate: bool | None, ad
                   + ". Let a matmul write it first, with accumulate=False")
     elif evicted and adds and accumulate is None:
         core.warn(f"nc_matmul: {dst.name}: a PSUM tile is written again after it was read; whether "
-                  "that resets the automatic accumulation is not documented. Allocate a fresh tile, "
-                  "or say accumulate=(k > 0)")
+                  "that resets the automatic accumulation is not documented. Allocate a fresh "
+                  "tile, or say accumulate=(k > 0)")
     if not adds:
         for at in filled:
             del storage.filled[at]
@@ -233,8 +238,9 @@ def _zero_unopened(dst: NkiTensor) -> None:
         dst.array[~_mask(dst)[1]] = 0
 
 
-def nc_transpose(dst: NkiTensor, data: NkiTensor, engine=engine.unknown, name=None) -> NkiInstruction:
-    """dst [F, P] = data [P, F].T, on the Tensor Engine (SBUF to PSUM) or the Vector Engine (32 x 32).
+def nc_transpose(dst: NkiTensor, data: NkiTensor, engine=engine.unknown,
+                 name=None) -> NkiInstruction:
+    """dst [F, P] = data [P, F].T: Tensor Engine, SBUF to PSUM; or Vector Engine, 32 x 32 at most.
 
     On the Tensor Engine it is a matmul with an identity: 2 P F P FLOPs, counted as transposes.
     Source: nki.isa.nc_transpose.
@@ -261,8 +267,8 @@ def _transpose(target: Target, dst: Layout, data: Layout, wanted: engine) -> Wor
     allowed = ("tensor",) * on_tensor + ("vector",) * on_vector
     if not allowed:
         raise refuse(what, f"data {data!r}, dst {dst!r}",
-                     f"the Tensor Engine reads at most [{target.pmax}, {target.stationary_fmax}] from "
-                     "SBUF and writes PSUM; the Vector Engine takes at most [32, 32]",
+                     f"the Tensor Engine reads at most [{target.pmax}, {target.stationary_fmax}] "
+                     "from SBUF and writes PSUM; the Vector Engine takes at most [32, 32]",
                      "Split the tile, or let dst be a PSUM tile")
     engines = chosen(what, wanted, *allowed)
     if dst.dtype is not data.dtype:
