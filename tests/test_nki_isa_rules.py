@@ -231,8 +231,8 @@ REFUSED = [
      "tensor_copy: src: got [32, 16] float32 in shared_hbm; it must be in sbuf or psum. "
      "Bring it there with nisa.dma_copy"),
     ("HBM result", lambda t: nisa.tensor_copy(new((32, 16), nl.float32, nl.shared_hbm), t.f),
-     "tensor_copy: dst: got [32, 16] float32 in shared_hbm; it must be in sbuf or psum. Allocate it "
-     "with buffer=nl.sbuf"),
+     "tensor_copy: dst: got [32, 16] float32 in shared_hbm; it must be in sbuf or psum. Allocate "
+     "it with buffer=nl.sbuf"),
     ("not a tile", lambda t: nisa.tensor_copy(t.f, 3.0),
      "tensor_copy: src: got float; an NkiTensor"),
     ("sizes", lambda t: nisa.tensor_copy(t.f, t.g[:, 0:8]),
@@ -281,7 +281,8 @@ REFUSED = [
     ("bits on Scalar", lambda t: nisa.tensor_scalar(t.i, t.j, nl.bitwise_or, 1, engine=E.scalar),
      "tensor_scalar: engine: got scalar; here it runs on vector"),
     ("iota in PSUM", lambda t: nisa.iota(t.p, [[1, 16]]),
-     "iota: dst: got [32, 16] float32 in psum; it must be in sbuf. Allocate it with buffer=nl.sbuf"),
+     "iota: dst: got [32, 16] float32 in psum; it must be in sbuf. Allocate it with "
+     "buffer=nl.sbuf"),
     ("gather in PSUM", lambda t: nisa.nc_n_gather(t.f, t.p, t.n), "nc_n_gather: data: got"),
     # operators
     ("unknown operator", lambda t: nisa.tensor_tensor(t.f, t.f, t.g, np.add),
