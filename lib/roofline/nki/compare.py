@@ -56,7 +56,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         others = [name for name in self.counts if name != "code"]
-        rows = [["", *self.counts, *(f"code - {name}" for name in others)]]
+        rows = [["<", *self.counts, *(f"code - {name}" for name in others)]]
         differences = self.differences
         for row, get in self._rows:
             found = [differences[row][name] for name in others]
@@ -64,16 +64,17 @@ class Comparison:
                          *(f"{d:+,}" if d else "0" for d in found)])
         intensities = [units.significant(c.intensity, 4) for c in self.counts.values()]
         rows.append(["I, FLOP/B", *intensities, *("" for _ in others)])
-        return columns(rows)
+        return columns([*zip(*rows, strict=True)])
 
 
 def compare(formula: Any, nest_or_none: Any, run: Any) -> Comparison:
     """The counts of an op by formula, by loop nest (or None) and by the run of its kernel.
 
     Each is a Count, or has one: `algorithmic` of an op, `achieved` of a nest, `count` of a Run.
+    An earlier run may stand for the formula; its column bears its kernel's name.
     Raises NkiValidationError for anything else.
     """
-    counts = {"formula": _count("formula", formula)}
+    counts = {getattr(formula, "kernel", "formula"): _count("formula", formula)}
     if nest_or_none is not None:
         counts["nest"] = _count("nest", nest_or_none)
     return Comparison(counts | {"code": _count("run", run)})

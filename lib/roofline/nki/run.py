@@ -118,6 +118,14 @@ class Run:
     known: tuple[Allocation, ...] = field(repr=False)
 
     @property
+    def output(self) -> np.ndarray:
+        """The one result of a kernel that returns one. Raises NkiValidationError otherwise."""
+        if len(self.outputs) != 1:
+            raise refuse(f"{self.kernel}: output", f"{len(self.outputs)} outputs", "there is one",
+                         "Read run.outputs" if self.data else "data=False computes none")
+        return self.outputs[0]
+
+    @property
     def lnc(self) -> int:
         return len(self.cores)
 
@@ -126,7 +134,7 @@ class Run:
         """Tensor Engine work per dtype, HBM bytes; both cores together at LNC=2."""
         return sum((core.count for core in self.cores), Count())
 
-    @property
+    @cached_property
     def trace(self) -> tuple[trace.Record, ...]:
         """One record an instruction, core after core."""
         return tuple(record for core in self.cores for record in core)

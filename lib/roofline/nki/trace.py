@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from .. import units
 from ..count import Count
 from .core import Work
 from .memory import Allocation, Layout, MemoryRegion
 from .source import Line, line_of
 
 UNKNOWN = "unknown"
+NOTHING = "-"
+SHOWN = 40  # characters of a source line in a table
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
 
 
@@ -219,7 +222,7 @@ class TensorTraffic:
 class LineTraffic:
     """One source line: how often it issued, what it moved, and its FLOPs (transposes apart)."""
 
-    line: Line
+    line: Line = field(repr=False)
     opcode: str
     instructions: int
     read: int
@@ -227,10 +230,19 @@ class LineTraffic:
     flops: int
     transpose_flops: int
 
+    @property
+    def source(self) -> str:
+        """The line's text, shortened."""
+        text = self.line.text
+        return text if len(text) <= SHOWN else f"{text[:SHOWN - 3]}..."
+
 
 @dataclass(frozen=True)
 class Table(Sequence):
-    """Rows that print as a table."""
+    """Rows that print as a table; a column with nothing in it is left out.
+
+    columns   (title, text of a row); a title that begins with < is set to the left
+    """
 
     rows: tuple
     columns: tuple[tuple[str, Callable[[Any], str]], ...] = field(repr=False)
@@ -242,17 +254,27 @@ class Table(Sequence):
         return self.rows[index]
 
     def __repr__(self) -> str:
-        return columns([[title for title, _ in self.columns],
-                        *[[show(row) for _, show in self.columns] for row in self.rows]])
+        cells = [[title, *(show(row) for row in self.rows)] for title, show in self.columns]
+        return columns([column for column in cells if {*column[1:]} != {NOTHING}])
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Text in columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]),
-                   *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
-        for row in rows)
+def columns(cells: Sequence[Sequence[str]]) -> str:
+    """Columns of text side by side, to the right, or to the left where the title begins with <."""
+    set_ = []
+    for title, *rows in cells:
+        left, title = title.startswith("<"), title.removeprefix("<")
+        width = max(map(len, (title, *rows)))
+        set_.append([c.ljust(width) if left else c.rjust(width) for c in (title, *rows)])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*set_, strict=True))
+
+
+class Counters(dict[str, "int | float | str"]):
+    """Counters by the profiler's names; prints one a line."""
+
+    def __repr__(self) -> str:
+        shown = [v if isinstance(v, str) else units.significant(v, 6) if isinstance(v, float)
+                 else f"{v:,}" for v in self.values()]
+        return columns([["<counter", *self], ["value", *shown]])
 
 
 def tensors(traces: Sequence[Trace], known: Sequence[Allocation]) -> Table:
@@ -268,10 +290,10 @@ def tensors(traces: Sequence[Trace], known: Sequence[Allocation]) -> Table:
     rows = tuple(TensorTraffic(a.name, a.shape, str(a.dtype), a.nbytes, read.get(a, 0),
                                written.get(a, 0)) for a in dict.fromkeys([*read, *written]))
     return Table(rows, (
-        ("tensor", lambda r: r.name), ("shape", lambda r: str(list(r.shape))),
+        ("<tensor", lambda r: r.name), ("shape", lambda r: str(list(r.shape))),
         ("dtype", lambda r: r.dtype), ("bytes", lambda r: f"{r.bytes:,}"),
         ("read", lambda r: f"{r.read:,}"), ("written", lambda r: f"{r.written:,}"),
-        ("reload", lambda r: f"{r.reload:g}" if r.read else "-")))
+        ("reload", lambda r: f"{r.reload:g}" if r.read else NOTHING)))
 
 
 def lines(traces: Sequence[Trace]) -> Table:
@@ -287,10 +309,11 @@ def lines(traces: Sequence[Trace]) -> Table:
     rows = tuple(LineTraffic(line, opcode, *row) for (line, opcode), row in
                  sorted(found.items(), key=lambda item: (item[0][0].file, item[0][0].number)))
     return Table(rows, (
-        ("line", lambda r: str(r.line)), ("instruction", lambda r: r.opcode),
+        ("<line", lambda r: str(r.line)), ("instruction", lambda r: r.opcode),
         ("times", lambda r: f"{r.instructions:,}"), ("read", lambda r: f"{r.read:,}"),
         ("written", lambda r: f"{r.written:,}"), ("FLOPs", lambda r: f"{r.flops:,}"),
-        ("transposes", lambda r: f"{r.transpose_flops:,}" if r.transpose_flops else "-")))
+        ("transposes", lambda r: f"{r.transpose_flops:,}" if r.transpose_flops else NOTHING),
+        ("<source", lambda r: r.source or NOTHING)))
 
 
 CONVENTIONS = """\
@@ -307,7 +330,7 @@ LNC=2        sums over both cores, as the profiler's counts are
 unknown      the compiler or the runtime decides it"""
 
 
-def counters(traces: Sequence[Trace]) -> dict[str, int | float | str]:
+def counters(traces: Sequence[Trace]) -> Counters:
     """Neuron Explorer's Summary names, for what the source decides; "unknown" for the rest.
 
     Counted as CONVENTIONS says.
@@ -333,7 +356,7 @@ def counters(traces: Sequence[Trace]) -> dict[str, int | float | str]:
     def on(engine: str, instructions: int) -> int | str:
         return UNKNOWN if engine in undecided else instructions
 
-    return {
+    return Counters({
         "hardware_flops": UNKNOWN if moved else flops,
         "transpose_flops": UNKNOWN if moved else transposes,
         "hbm_read_bytes": count.hbm_read_bytes,
@@ -346,4 +369,4 @@ def counters(traces: Sequence[Trace]) -> dict[str, int | float | str]:
            for e in ("vector", "scalar", "gpsimd")},
         **dict.fromkeys(("dma_transfer_count", "dma_transfer_average_bytes", "spill_save_bytes",
                          "spill_reload_bytes"), UNKNOWN),
-    }
+    })
