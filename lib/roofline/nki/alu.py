@@ -3,7 +3,7 @@
 Question  what does `op=nl.add` or `op=nl.gelu` do to a tile?
 Answer    Operator: a documented name, its NumPy function in float32, its family
 Assumes   exact functions where the engine uses piecewise polynomials
-Ignores   the limited input ranges of a few functions, except sin, which the device does not reduce
+Ignores   the limited input ranges of a few functions (isa.scalar warns of them), except sin's
 Source    nki.api.shared.rst, Supported Math Operators and Supported Activation Functions
 """
 
