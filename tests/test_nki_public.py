@@ -637,6 +637,47 @@ def projection_to_q_k_and_v():
                 work={"bf16": 2 * 512 * 384 * 512}, close=2e-2)
 
 
+def prompt_attention(causal, blocks):
+    """S x S scores in full; of probabilities times V the blocks of 128 x 128 that count."""
+    S, D = 512, 128
+    q, k, v = draw(1, S, D, dtype=BF16, scale=0.3), draw(1, D, S, dtype=BF16), draw(
+        1, S, D, dtype=BF16)
+    scores = wide(q) @ wide(k)
+    seen = np.where(np.tri(S, dtype=bool) | (not causal), scores, -np.inf)
+    return Fact((q, k, v), (softmax(seen) @ wide(v),), read=2 * 3 * S * D, written=2 * S * D,
+                work={"bf16": 2 * S * S * D + blocks * 2 * 128 * 128 * D}, close=2e-2,
+                options=dict(causal_mask=causal))
+
+
+@fact(f"{LIBRARY}/core/attention/attention_cte.py", "attention_cte", on=TRN2)
+def attention_of_a_prompt():
+    return prompt_attention(causal=False, blocks=16)
+
+
+@fact(f"{LIBRARY}/core/attention/attention_cte.py", "attention_cte", on=TRN2)
+def causal_attention_of_a_prompt():  # 1 + 2 + 3 + 4 blocks
+    return prompt_attention(causal=True, blocks=10)
+
+
+@fact("neuronx-distributed-inference/contrib/models/GLM-5.2/src/mla_attention_nki_kernel.py",
+      "mla_attention_tkg", on=TRN2)
+def latent_attention_of_one_token():
+    """The latent part of the cache twice a head (scores, values), the rotary part once.
+
+    Two fp32 rows a head go through HBM to change their layout.
+    """
+    H, S, R, C, V = 2, 512, 64, 512, 256
+    qr, qc, cache = draw(H, R, dtype=BF16), draw(H, C, dtype=BF16), draw(1, S, R + C, dtype=BF16)
+    out = draw(H, V, C, dtype=BF16, scale=0.1)
+    mask = np.repeat((np.arange(S) < 400)[None], H, 0).astype(np.uint8)
+    scores = 0.0625 * (wide(qr) @ wide(cache)[0, :, :R].T + wide(qc) @ wide(cache)[0, :, R:].T)
+    latent = softmax(np.where(mask, scores, -np.inf)) @ wide(cache)[0, :, R:]
+    return Fact((qr, qc, cache, out, mask), (np.einsum("hvc,hc->hv", wide(out), latent),),
+                read=2 * (H * (R + C) + H * S * (R + 2 * C) + out.size) + mask.size
+                + 4 * H * (S + C), written=4 * H * (S + C) + 2 * H * V,
+                work={"bf16": H * 2 * (S * (R + C) + S * C + V * C)}, close=2e-2)
+
+
 @fact(f"{LIBRARY}/core/attention/attention_bwd.py", "attention_bwd", on=TRN2)
 def attention_backwards():
     """Five products of S x S x D (scores, dV, dP, dQ, dK); every tensor once."""
