@@ -10,13 +10,12 @@ Ignores   how the compiler would really place, share or spill: what is refused n
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from .core import NkiValidationError, Target, refuse
 from .memory import Allocation, Layout, MemoryRegion, NkiTensor
-from .source import line_of
+from .source import Site
 from .trace import Trace, peak
 
 View = tuple[Layout, int]  # a layout and its offset
@@ -160,7 +159,7 @@ def written(kernel: str, traces: Sequence[Trace], results: Sequence[NkiTensor]) 
     views: dict[Allocation, dict[View, None]] = {own: {} for own in wanted}
     for trace in traces:
         for issued in trace.issued:
-            for own, layout, offset in issued[4]:
+            for own, layout, offset in issued[3]:
                 if own in views:
                     views[own][layout, offset] = None
     for result in results:
@@ -188,15 +187,15 @@ def _complete(kernel: str, result: NkiTensor, stores: list[View]) -> None:
 
 def unwritten(traces: Sequence[Trace]) -> Iterator[str]:
     """Warnings: tensors of the kernel's own that it reads before it has written any of them."""
-    shared = {own for trace in traces for issued in trace.issued for own, _, _ in issued[4]
+    shared = {own for trace in traces for issued in trace.issued for own, _, _ in issued[3]
               if own.buffer is MemoryRegion.shared_hbm} if len(traces) > 1 else set()
     for trace in traces:
         seen = set(shared)  # the other core may have written it
-        for work, code, position, reads, writes, _ in trace.issued:
+        for work, site, reads, writes, _ in trace.issued:
             for own, _, _ in reads:
                 if own not in seen and not own.argument and work.opcode != "nc_matmul":
                     yield (f"{own.name} is read before anything was written to it; fresh memory "
-                           f"holds what was there before. {line_of(code, position).described}")
+                           f"holds what was there before. {site.line.described}")
                 seen.add(own)
             seen.update([own for own, _, _ in writes])
 
@@ -207,10 +206,10 @@ def unwritten(traces: Sequence[Trace]) -> Iterator[str]:
 class Access:
     """One read or write of a shared tensor by a core: where, and at which line."""
 
-    __slots__ = ("line", "view", "writes")
+    __slots__ = ("site", "view", "writes")
 
-    def __init__(self, writes: bool, view: View, line: tuple) -> None:
-        self.writes, self.view, self.line = writes, view, line
+    def __init__(self, writes: bool, view: View, site: Site) -> None:
+        self.writes, self.view, self.site = writes, view, site
 
 
 # What the cores did to one tensor between two barriers: for each core, in order.
@@ -232,12 +231,12 @@ def races(kernel: str, traces: Sequence[Trace], barriers: Sequence[Allocation]) 
     warnings: dict[str, None] = {}
     for own, phase in since_any:
         if (found := _foreign(own, phase)) is not None:
-            core, nbytes, line = found
+            core, nbytes, site = found
             error = refuse(
                 f"{kernel}: core {core} reads {own.name}", f"{nbytes:,} B that core {1 - core} "
                 "writes in the same phase", "the cores run independently until a barrier",
                 f"Put nisa.core_barrier(data={own.name}, cores=(0, 1)) between")
-            raise NkiValidationError(f"{error}\n  {line_of(*line).described}")
+            raise NkiValidationError(f"{error}\n  {site.line.described}")
         if _both_write(own, phase):
             warnings[f"both cores write the same bytes of {own.name} without a barrier between; "
                      "is the work split over nl.program_id(0)?"] = None
@@ -253,7 +252,7 @@ def _apart(kernel: str, traces: Sequence[Trace]) -> None:
     first: set[Allocation] = set()
     for trace in traces:
         mine = set()
-        for _, code, position, reads, writes, _ in trace.issued:
+        for _, site, reads, writes, _ in trace.issued:
             for own, _, _ in (*reads, *writes):
                 if own.buffer is not MemoryRegion.shared_hbm:
                     mine.add(own)
@@ -263,7 +262,7 @@ def _apart(kernel: str, traces: Sequence[Trace]) -> None:
                                        "each core has its own",
                                        "Exchange with nisa.sendrecv, or through shared_hbm")
                         raise NkiValidationError(
-                            f"{error}\n  {line_of(code, position).described}")
+                            f"{error}\n  {site.line.described}")
         first |= mine
 
 
@@ -277,7 +276,7 @@ def _phases(traces: Sequence[Trace], barriers: Sequence[Allocation],
     for core, trace in enumerate(traces):
         passed = 0
         of: dict[Allocation, int] = {}
-        for work, code, position, reads, writes, _ in trace.issued:
+        for work, site, reads, writes, _ in trace.issued:
             if work.opcode == "core_barrier":
                 if passed < len(barriers):
                     of[barriers[passed]] = of.get(barriers[passed], 0) + 1
@@ -289,13 +288,13 @@ def _phases(traces: Sequence[Trace], barriers: Sequence[Allocation],
                         phase = found.get(key)
                         if phase is None:
                             phase = found[key] = ([], [])
-                        phase[core].append(Access(is_write, (layout, offset), (code, position)))
+                        phase[core].append(Access(is_write, (layout, offset), site))
     return [(own, phase) for (own, _), phase in found.items()
             if all(phase) and any(access.writes for core in phase for access in core)]
 
 
-def _foreign(own: Allocation, phase: Phase) -> tuple[int, int, Any] | None:
-    """The first read of bytes that the other core writes: core, bytes, line.
+def _foreign(own: Allocation, phase: Phase) -> tuple[int, int, Site] | None:
+    """The first read of bytes that the other core writes: core, bytes, where.
 
     What a core has written itself it may read: a kernel that is not split does everything twice.
     """
@@ -308,7 +307,7 @@ def _foreign(own: Allocation, phase: Phase) -> tuple[int, int, Any] | None:
                 continue
             foreign = pieces.of(theirs, access.view) & ~pieces.of(mine, access.view)
             if foreign.any():
-                return core, int(foreign.sum()) * pieces.size, access.line
+                return core, int(foreign.sum()) * pieces.size, access.site
     return None
 
 

@@ -11,13 +11,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from .. import machine
-
-HERE = str(Path(__file__).parent)
+from .source import SITES, site_of
 
 
 class NkiValidationError(Exception):
@@ -127,18 +124,11 @@ class NkiInstruction:
         return self
 
 
-def caller(depth: int) -> tuple[CodeType, int]:
-    """Code and position of the innermost frame, `depth` or more up, that is not this package's."""
-    frame = sys._getframe(depth + 1)
-    while frame.f_code.co_filename.startswith(HERE):
-        frame = frame.f_back  # type: ignore[assignment]
-    return frame.f_code, frame.f_lasti
-
-
 class Core:
     """One physical core: its limits, its memory, and every instruction it was given.
 
-    issued   (Work, code, position, reads, writes, name), one for each instruction
+    issued   (Work, Site, reads, writes, name), one for each instruction; reads and writes are
+             places: (Allocation, Layout, offset)
     data     False: shapes alone, nothing is computed
     """
 
@@ -160,8 +150,10 @@ class Core:
     def emit(self, work: Work, reads: tuple, writes: tuple,
              name: str | None = None) -> NkiInstruction:
         """Record one instruction and the places it touches, at the line that asked for it."""
+        frame = sys._getframe(2)
+        site = SITES.get((id(frame.f_code), frame.f_lasti)) or site_of(frame)
         issued = self.issued
-        issued.append((work, *caller(2), reads, writes, name))
+        issued.append((work, site, reads, writes, name))
         return NkiInstruction(self, len(issued) - 1)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from .core import HERE
+from .source import HERE
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = Function | ast.ClassDef
@@ -79,7 +79,7 @@ def of(kernel: Callable, traces: Iterable[Any]) -> list[str]:
 
     One text for each construct, with all its lines.
     """
-    codes = {code for trace in traces for _, code, _ in trace.totals}
+    codes = {site.code for trace in traces for _, site in trace.totals}
     places: dict[str, dict[str, list[int]]] = {}
     for told in _of_functions([kernel], codes):
         places.setdefault(told.text, {}).setdefault(told.scope, []).append(told.line)

@@ -7,27 +7,40 @@ Ignores   where the compiler places an allocation; `trace` asks only whether the
 Source    nki.language.NkiTensor; NKI Language Guide, Tensor Values; NKI Access Patterns
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
 from operator import index as whole_number
-from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import dtypes, views
-from .core import NkiValidationError, Target, caller, current, refuse
+from .core import NkiValidationError, Target, current, refuse
 from .dtypes import DType
-from .source import line_of
+from .source import Site, site_of
 from .surface import stub
 from .views import ON_CHIP, DynamicSlice, Layout, MemoryRegion
 
 
 class NKIObject:
-    """Base class of a kernel's own classes (nki.language.NKIObject)."""
+    """Base class of a kernel's own classes (nki.language.NKIObject).
 
-    def __init__(self, **kwargs: Any) -> None:
-        self.__dict__.update(kwargs)
+    A class without a constructor gets one of its annotated fields: C(1, y=True). One that is not
+    given is its default, or None; __post_init__ is called at the end. Source: Language Guide,
+    Class Support.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        names = [name for base in reversed(type(self).__mro__)
+                 for name in vars(base).get("__annotations__", ())]
+        if len(args) > len(names):
+            raise TypeError(f"{type(self).__name__} has {len(names)} fields, got {len(args)}")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name in (*names, *kwargs):
+            setattr(self, name, given.get(name, getattr(type(self), name, None)))
+        if hasattr(self, "__post_init__"):
+            self.__post_init__()
 
 
 class VirtualRegister(NKIObject):
@@ -68,7 +81,7 @@ class Allocation:
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: DType, buffer: MemoryRegion,
                  argument: bool = False, address: tuple[int, int] | None = None,
-                 origin: tuple[CodeType, int] | None = None) -> None:
+                 origin: Site | None = None) -> None:
         self.layout = views.whole(buffer, dtype, shape)
         self._name, self.argument, self.address, self.origin = name, argument, address, origin
 
@@ -76,7 +89,7 @@ class Allocation:
     def name(self) -> str:
         """Its own name, or the variable it was first assigned to."""
         if not self._name and self.origin:
-            self._name = line_of(*self.origin).assigned
+            self._name = self.origin.line.assigned
         return self._name or "tile"
 
     @property
@@ -565,7 +578,8 @@ def allocate(what: str, shape: Any, dtype: Any, buffer: Any, name: str = "", add
     except TypeError:
         raise refuse(what, f"shape {shape!r}, dtype {dtype!r}",
                      "a tuple of whole numbers >= 1, and a dtype of nki.language") from None
-    own = Allocation(name, sizes, kind, buffer, contents is not None, origin=caller(1))
+    own = Allocation(name, sizes, kind, buffer, contents is not None,
+                     origin=site_of(sys._getframe(1)))
     if address is not None:
         own.address = _address(what, own.layout, address, core.target)
     raw = None
@@ -630,6 +644,9 @@ def checked_shape(shape: Any, buffer: MemoryRegion, what: str, target: Target) -
         raise refuse(what, f"shape {shape!r}", "a tuple of whole numbers >= 1") from None
     if not sizes or min(sizes) < 1:
         raise refuse(what, f"shape {list(sizes)}", "every size is at least 1")
+    if len(sizes) > views.MAX_DIMS:
+        raise refuse(what, f"shape {list(sizes)}", f"at most {views.MAX_DIMS} dimensions",
+                     "Merge some of them")
     if buffer in ON_CHIP:
         if len(sizes) < 2:
             raise refuse(what, f"shape {list(sizes)} in {buffer.value}",

@@ -20,11 +20,11 @@ from .. import units
 from ..count import Count, Uncounted
 from . import audit, lint, trace
 from .arguments import Arguments, array_of, results
-from .core import _CURRENT, HERE, TARGETS, Core, NkiValidationError, Target, refuse
+from .core import _CURRENT, TARGETS, Core, NkiValidationError, Target, refuse
 from .core import target as find_target
 from .memory import Allocation, MemoryRegion
 from .pair import Abandoned, Pair
-from .source import Line
+from .source import HERE, Line
 from .trace import Table, Trace
 
 _NUMPY, _STDLIB = str(Path(np.__file__).parent), sysconfig.get_path("stdlib")

@@ -3,8 +3,11 @@
 import linecache
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
+
+HERE = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True)
@@ -37,14 +40,30 @@ class Line:
         return f"{self.function}:{self.number}"
 
 
-_LINES: dict[tuple[CodeType, int], Line] = {}
+class Site:
+    """One call in Python's bytecode, in one object however often it is reached."""
+
+    def __init__(self, code: CodeType, position: int) -> None:
+        self.code, self.position = code, position
+
+    @cached_property
+    def line(self) -> Line:
+        """Its source line."""
+        number = next((line for start, end, line in self.code.co_lines()
+                       if start <= self.position < end and line), self.code.co_firstlineno)
+        return Line(self.code.co_filename, number, self.code.co_name)
 
 
-def line_of(code: CodeType, position: int) -> Line:
-    """The source line of one instruction of Python's bytecode (frame.f_code, frame.f_lasti)."""
-    found = _LINES.get((code, position))
-    if found is None:
-        number = next((line for start, end, line in code.co_lines()
-                       if start <= position < end and line), code.co_firstlineno)
-        found = _LINES[code, position] = Line(code.co_filename, number, code.co_name)
-    return found
+# By the code's id, as its own hash reads all of it; a Site keeps its code, so no id comes twice.
+SITES: dict[tuple[int, int], Site] = {}
+
+
+def site_of(frame: FrameType) -> Site:
+    """Where the innermost caller outside this package stands."""
+    while frame.f_code.co_filename.startswith(HERE):
+        assert frame.f_back is not None
+        frame = frame.f_back
+    key = id(frame.f_code), frame.f_lasti
+    if key not in SITES:
+        SITES[key] = Site(frame.f_code, frame.f_lasti)
+    return SITES[key]

@@ -15,7 +15,7 @@ from .. import units
 from ..count import Count
 from .core import Work
 from .memory import Allocation, Layout, MemoryRegion
-from .source import Line, line_of
+from .source import Line, Site
 
 UNKNOWN = "unknown"
 NOTHING = "-"
@@ -121,21 +121,21 @@ class Trace(Sequence[Record]):
         return map(self._record, self.issued)
 
     def _record(self, issued: tuple) -> Record:
-        work, code, position, reads, writes, name = issued
-        return Record(self.core, work, line_of(code, position), tuple(Operand(*p) for p in reads),
+        work, site, reads, writes, name = issued
+        return Record(self.core, work, site.line, tuple(Operand(*p) for p in reads),
                       tuple(Operand(*p) for p in writes), name)
 
     def __repr__(self) -> str:
         return f"{len(self):,} instructions of core {self.core}"
 
     @cached_property
-    def totals(self) -> "dict[tuple, list[int]]":
-        """(Work, code, position) -> [instructions, HBM bytes read, written]; one pass over all."""
-        found: dict[tuple, list[int]] = {}
-        for work, code, position, reads, writes, _ in self.issued:
-            row = found.get((work, code, position))
+    def totals(self) -> "dict[tuple[Work, Site], list[int]]":
+        """(Work, Site) -> [instructions, HBM bytes read, written]; one pass over all."""
+        found: dict[tuple[Work, Site], list[int]] = {}
+        for work, site, reads, writes, _ in self.issued:
+            row = found.get((work, site))
             if row is None:
-                row = found[work, code, position] = [0, 0, 0]
+                row = found[work, site] = [0, 0, 0]
             row[0] += 1
             for place in reads:
                 row[1] += place[1].hbm_bytes
@@ -147,7 +147,7 @@ class Trace(Sequence[Record]):
     def count(self) -> Count:  # type: ignore[override]  # Sequence's count(value) is of no use here
         """W and Q of this core: the sum of its records."""
         work: dict[str, int] = {}
-        for (kind, _, _), (times, _, _) in self.totals.items():
+        for (kind, _), (times, _, _) in self.totals.items():
             if kind.flops and not kind.transpose:
                 work[kind.dtype] = work.get(kind.dtype, 0) + times * kind.flops
         rows = self.totals.values()
@@ -158,7 +158,7 @@ class Trace(Sequence[Record]):
         """On-chip allocation -> (first write, last read), as indices of instructions."""
         first: dict[Allocation, int] = {}
         last: dict[Allocation, int] = {}
-        for i, (_, _, _, reads, writes, _) in enumerate(self.issued):
+        for i, (_, _, reads, writes, _) in enumerate(self.issued):
             for place in reads:
                 own = place[0]
                 last[own] = i
@@ -282,7 +282,7 @@ def tensors(traces: Sequence[Trace], known: Sequence[Allocation]) -> Table:
     read: dict[Allocation, int] = dict.fromkeys(known, 0)
     written: dict[Allocation, int] = dict.fromkeys(known, 0)
     for trace in traces:
-        for _, _, _, reads, writes, _ in trace.issued:
+        for _, _, reads, writes, _ in trace.issued:
             for places, sums in ((reads, read), (writes, written)):
                 for own, layout, _ in places:
                     if layout.hbm_bytes:
@@ -300,8 +300,8 @@ def lines(traces: Sequence[Trace]) -> Table:
     """Traffic of each source line that issued an instruction."""
     found: dict[tuple[Line, str], list[int]] = {}
     for trace in traces:
-        for (work, code, position), (times, read, written) in trace.totals.items():
-            row = found.setdefault((line_of(code, position), work.opcode), [0, 0, 0, 0, 0])
+        for (work, site), (times, read, written) in trace.totals.items():
+            row = found.setdefault((site.line, work.opcode), [0, 0, 0, 0, 0])
             flops = times * work.flops
             for i, amount in enumerate((times, read, written, 0 if work.transpose else flops,
                                         flops if work.transpose else 0)):
@@ -340,7 +340,7 @@ def counters(traces: Sequence[Trace]) -> Counters:
     issued = dict.fromkeys(ENGINES, 0)
     undecided: set[str] = set()  # engines among which the compiler chooses
     for trace in traces:
-        for (work, _, _), (times, _, _) in trace.totals.items():
+        for (work, _), (times, _, _) in trace.totals.items():
             flops += times * work.flops
             transposes += times * work.flops if work.transpose else 0
             for engine in work.engines:
@@ -349,8 +349,8 @@ def counters(traces: Sequence[Trace]) -> Counters:
                 undecided.update(work.engines)
     # nc_transpose is the one instruction that may leave the Tensor Engine, and its FLOPs with it
     moved = any(work.opcode == "nc_transpose" and len(work.engines) > 1
-                for trace in traces for work, _, _ in trace.totals)
-    matmuls = sum(times for trace in traces for (work, _, _), (times, _, _) in trace.totals.items()
+                for trace in traces for work, _ in trace.totals)
+    matmuls = sum(times for trace in traces for (work, _), (times, _, _) in trace.totals.items()
                   if work.flops)
 
     def on(engine: str, instructions: int) -> int | str:

@@ -28,9 +28,13 @@ def nc_matmul(dst: NkiTensor, stationary: NkiTensor, moving: NkiTensor, is_stati
     Source: nki.isa.nc_matmul.
     """
     core = current()
-    work = _matmul(core.target, is_tile("nc_matmul", "dst", dst),
-                   is_tile("nc_matmul", "stationary", stationary),
-                   is_tile("nc_matmul", "moving", moving), bool(is_transpose), perf_mode,
+    try:  # the innermost call of a tiled kernel: one look at each operand, no more
+        layouts = dst.layout, stationary.layout, moving.layout
+    except AttributeError:
+        for role, operand in (("dst", dst), ("stationary", stationary), ("moving", moving)):
+            is_tile("nc_matmul", role, operand)
+        raise
+    work = _matmul(core.target, *layouts, bool(is_transpose), perf_mode,
                    tuple(tile_position), tuple(tile_size))
     opened = _accumulates(core, dst, accumulate)
     if core.data:
