@@ -360,6 +360,18 @@ def test_a_view_that_the_documents_do_not_allow_is_refused(view, message):
     assert re.match(r"tensor x \[\d+, .*\]: \w+.*: got .*; ", str(caught.value))
 
 
+@pytest.mark.parametrize("view", [
+    lambda t, d: t.slice(2 - d, 1, 3), lambda t, d: t.select(2 - d, 1),
+    lambda t, d: t.expand_dim(3 - d), lambda t, d: t[:, :, 0:1].squeeze_dim(2 - d),
+    lambda t, d: t[:, :, 0:1].broadcast(2 - d, 4), lambda t, d: t.reshape_dim(2 - d, (2, 4)),
+    lambda t, d: t.flatten_dims(1 - d, 2 - d)])
+def test_a_dimension_may_be_counted_from_the_end(view):
+    """d is 0 or the number of dimensions; a new dimension of three has four places to go."""
+    t = nl.ndarray((4, 3, 8), nl.int32)
+    expands = view(t, 0).ndim == 4 and view(t, 0).shape[-1] == 1
+    assert view(t, 3 + expands).layout is view(t, 0).layout
+
+
 def test_an_intermediate_may_have_more_dimensions_than_a_view():
     """(a b (c d) (e f)) has six names; what it becomes has four dimensions."""
     t, array = counted((2, 3, 4, 6))
