@@ -280,7 +280,11 @@ def rmsnorm_then_matmul():  # A once, B for each of 2 row blocks
 # --- scans, norms, softmax --------------------------------------------------------------------
 
 def mamba(delta_times):
-    """Selective scan; delta and u are read `delta_times`, A once, B and C for each 128 channels."""
+    """Selective scan; delta and u are read `delta_times`, A once, B and C for each 128 channels.
+
+    W is what nl.broadcast_to takes to give a row of B or C to 128 partitions: a matmul with ones
+    (Trainium/Inferentia2 Architecture Guide, Partition Broadcast).
+    """
     batch, channels, states, length = 1, 256, 4, 1024
     delta, u = np.abs(draw(batch, channels, length, scale=0.1)), draw(batch, channels, length)
     A = -np.abs(draw(channels, states))
@@ -291,7 +295,9 @@ def mamba(delta_times):
         h = np.exp(d * A) * h + d * x * B[0, :, t]
         y[0, :, t] = h @ C[0, :, t]
     read = 2 * delta_times * delta.size + A.size + 2 * (channels // 128) * B.size
-    return Fact((delta, u, A, B, C), (y,), read=4 * read, written=4 * u.size, close=1e-4)
+    broadcasts = channels // 128 * states * 2
+    return Fact((delta, u, A, B, C), (y,), read=4 * read, written=4 * u.size, close=1e-4,
+                work={"fp32": broadcasts * 2 * 128 * length})
 
 
 @fact(MAMBA, "mamba_v1")
