@@ -37,7 +37,7 @@ class Target:
     generation: int
     pmax: int
     stationary_fmax: int
-    moving_fmax: int
+    moving_fmax: int  # on v4 a matmul may take as many as fill all banks: see isa.tensor
     psum_bank_bytes: int  # of one partition
     psum_num_banks: int
     sbuf_partition_bytes: int
@@ -71,11 +71,10 @@ def target(name: str) -> Target:
         raise refuse("target", repr(name), f"known: {', '.join(TARGETS)}")
     key, generation = TARGETS[name]
     fact = {k: int(spec.value) for k, spec in machine.get(key, "core").facts.items()}
-    wide = generation == 4  # nc_matmul: a moving tile may fill all of PSUM (4096 fp32)
     return Target(
         key=key, generation=generation, pmax=fact["pmax"],
         stationary_fmax=fact["gemm_stationary_fmax"],
-        moving_fmax=fact["gemm_moving_fmax"] * (fact["psum_num_banks"] if wide else 1),
+        moving_fmax=fact["gemm_moving_fmax"],
         psum_bank_bytes=fact["psum_partition_bytes"] // fact["psum_num_banks"],
         psum_num_banks=fact["psum_num_banks"],
         sbuf_partition_bytes=fact["sbuf_partition_bytes"])

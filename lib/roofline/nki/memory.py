@@ -9,7 +9,8 @@ Source    nki.language.NkiTensor; NKI Language Guide, Tensor Values; NKI Access 
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache, reduce
+from dataclasses import MISSING
+from functools import lru_cache, partial, reduce
 from operator import index as whole_number
 from typing import Any, NamedTuple
 
@@ -26,21 +27,42 @@ from .views import ON_CHIP, DynamicSlice, Layout, MemoryRegion
 class NKIObject:
     """Base class of a kernel's own classes (nki.language.NKIObject).
 
-    A class without a constructor gets one of its annotated fields: C(1, y=True). One that is not
-    given is its default, or None; __post_init__ is called at the end. Source: Language Guide,
-    Class Support.
+    A class without a constructor gets one of its fields, with @dataclass or without: C(1, y=True).
+    One that is not given is its default, or None; __post_init__ is called at the end.
+    Source: Language Guide, Class Support.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__init__ is NKIObject.__init__:
+            cls.__init__ = NKIObject.__init__  # type: ignore[method-assign]  # @dataclass leaves it
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        names = [name for base in reversed(type(self).__mro__)
-                 for name in vars(base).get("__annotations__", ())]
-        if len(args) > len(names):
-            raise TypeError(f"{type(self).__name__} has {len(names)} fields, got {len(args)}")
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        for name in (*names, *kwargs):
-            setattr(self, name, given.get(name, getattr(type(self), name, None)))
+        fields = _fields(type(self))
+        given = {**dict(zip(fields, args, strict=False)), **kwargs}
+        if len(args) > len(fields) or given.keys() - fields.keys():
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(fields) or 'none'}; "
+                            f"got {len(args)} by position, {', '.join(kwargs) or 'none'} by name")
+        for name, default in fields.items():
+            value = given[name] if name in given else default()
+            object.__setattr__(self, name, value)  # a frozen dataclass, too
         if hasattr(self, "__post_init__"):
             self.__post_init__()
+
+
+def _fields(cls: type) -> dict[str, Callable[[], Any]]:
+    """Name -> what makes its default: annotated names, and plain attributes of the class."""
+    found: dict[str, Callable[[], Any]] = {}
+    for base in reversed([b for b in cls.__mro__ if issubclass(b, NKIObject)][:-1]):
+        own = vars(base)
+        plain = [name for name, value in own.items() if not name.startswith("__") and not (
+            callable(value) or isinstance(value, (property, staticmethod, classmethod)))]
+        for name in (*own.get("__annotations__", ()), *plain):
+            found[name] = partial(own.get, name)
+        for name, made in own.get("__dataclass_fields__", {}).items():
+            if made.default_factory is not MISSING:
+                found[name] = made.default_factory
+    return found
 
 
 class VirtualRegister(NKIObject):
@@ -239,8 +261,13 @@ class NkiTensor(NKIObject):
         return made
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise self._refuse("assignment", f"t[{key!r}] = ...", "a tensor is written by instructions",
-                           "Use nisa.tensor_copy or nisa.dma_copy with dst=t[...]")
+        """t[key] = tile: a tensor_copy on chip, a dma_copy to HBM (migration guide)."""
+        from . import isa
+        if not isinstance(value, NkiTensor):
+            raise self._refuse("assignment", type(value).__name__, "a tile is assigned",
+                               "Fill it with nisa.memset")
+        chip = self.layout.on_chip and value.layout.on_chip
+        (isa.tensor_copy if chip else isa.dma_copy)(self[key], value)
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> "NkiTensor":
         """Elements start to end (exclusive) of one dimension; 0 <= start < end."""

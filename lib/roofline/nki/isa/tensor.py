@@ -102,8 +102,8 @@ def _matmul(target: Target, dst: Layout, stationary: Layout, moving: Layout, tra
                      f"its free dim may be at most {columns} (gemm_stationary_fmax)",
                      f"Split M into {-(-M // columns)} tiles")
     most = target.moving_fmax
-    if target.generation > 3:  # all of PSUM: twice as many in bf16
-        most = most * FP32.itemsize // dst.dtype.itemsize
+    if target.generation > 3:  # nc_matmul: all banks of PSUM, 4096 in fp32 and 8192 in bf16
+        most = target.psum_partition_bytes // dst.dtype.itemsize
     if N > most:
         raise refuse(f"{what}: moving", f"{list(moving.shape)}",
                      f"its free dim may be at most {most} (gemm_moving_fmax)",
