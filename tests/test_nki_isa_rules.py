@@ -224,6 +224,11 @@ def new(shape, dtype, buffer=SBUF):
     return nl.ndarray(shape, dtype=dtype, buffer=buffer)
 
 
+def of(tile, dtype):
+    """A tile as another one, of a type of its own."""
+    return new(tile.shape, dtype, tile.buffer)
+
+
 # what is wrong, the call, what the message says, chip
 REFUSED = [
     # where operands lie and how large they are
@@ -254,6 +259,10 @@ REFUSED = [
      "SBUF with nisa.tensor_copy"),
     ("both in PSUM", lambda t: nisa.scalar_tensor_tensor(t.f, t.p, nl.add, 1.0, nl.add, t.p),
      "scalar_tensor_tensor: got data and operand1 both in psum"),
+    ("both in PSUM", lambda t: nisa.tensor_copy_predicated(t.f, t.p, of(t.p, nl.uint32)),
+     "tensor_copy_predicated: got src and predicate both in psum"),
+    ("both in PSUM", lambda t: nisa.select_reduce(t.f, of(t.p, nl.uint16), t.p, 0.0),
+     "select_reduce: got on_true and predicate both in psum"),
     ("both in PSUM", lambda t: nisa.tensor_tensor_scan(t.f, t.p, t.p, 0.0, nl.add, nl.add),
      "tensor_tensor_scan: got data0 and data1 both in psum"),
     # engines
@@ -342,6 +351,14 @@ REFUSED = [
      "activation: bias: got a bias with nl.reciprocal on NeuronCore-v2", "trn1"),
     ("long bias", lambda t: nisa.activation(t.f, nl.exp, t.g, t.g),
      "activation: bias: got [32, 16]; a number, or a tile of shape (32, 1)"),
+    ("float result of bits", lambda t: nisa.tensor_scalar(t.f, t.i, nl.left_shift, 1),
+     "tensor_scalar: got nl.float32; a bitvec operator takes integer types"),
+    ("whole result", lambda t: nisa.exponential(t.f, t.g, reduce_res=t.i[:, 0:1]),
+     "exponential: reduce_res: got nl.int32; a float type", "trn3"),
+    ("whole result", lambda t: nisa.select_reduce(t.f, t.u, t.g, 0.0, t.i[:, 0:1]),
+     "select_reduce: reduce_res: got nl.int32; a float type"),
+    ("float into an integer", lambda t: nisa.tensor_copy_predicated(t.i, 1.5, t.u),
+     "tensor_copy_predicated: src: got float; a whole number"),
     # values
     ("float into int", lambda t: nisa.memset(t.i, 2.0),
      "memset: value: got 2.0; a number that matches nl.int32. Write an integer literal"),
@@ -449,6 +466,195 @@ def test_refusals(call, text, target, data):
     with pytest.raises(NkiValidationError) as refused:
         run(lambda: call(tiles()), outs=[], target=target, data=data)
     assert text in str(refused.value)
+
+
+# --- every tile of every instruction -------------------------------------------------------------
+
+TILE, COLUMN, EIGHT = ((32, 16), nl.float32), ((32, 1), nl.float32), ((32, 8), nl.float32)
+MASK, INDEX = ((32, 16), nl.uint16), ((32, 8), nl.uint32)
+
+# instruction: a call that takes its tiles by role, and what each is; * marks a role whose number of
+# free elements is the caller's choice
+CALLS = {
+    "memset": (lambda dst: nisa.memset(dst, 1.0), {"dst*": TILE}),
+    "tensor_copy": (lambda dst, src: nisa.tensor_copy(dst, src), {"dst": TILE, "src": TILE}),
+    "tensor_tensor": (lambda dst, data1, data2: nisa.tensor_tensor(dst, data1, data2, nl.add),
+                      {"dst": TILE, "data1": TILE, "data2": TILE}),
+    "tensor_scalar": (lambda dst, data, operand0, operand1: nisa.tensor_scalar(
+        dst, data, nl.add, operand0, op1=nl.add, operand1=operand1),
+        {"dst": TILE, "data": TILE, "operand0": COLUMN, "operand1": COLUMN}),
+    "scalar_tensor_tensor": (lambda dst, data, operand0, operand1: nisa.scalar_tensor_tensor(
+        dst, data, nl.add, operand0, nl.add, operand1),
+        {"dst": TILE, "data": TILE, "operand0": COLUMN, "operand1": TILE}),
+    "tensor_copy_predicated": (lambda dst, src, predicate: nisa.tensor_copy_predicated(
+        dst, src, predicate), {"dst": TILE, "src": TILE, "predicate": MASK}),
+    "reciprocal": (lambda dst, data: nisa.reciprocal(dst, data), {"dst": TILE, "data": TILE}),
+    "tensor_reduce": (lambda dst, data: nisa.tensor_reduce(dst, nl.add, data, axis=1),
+                      {"dst": COLUMN, "data*": TILE}),
+    "tensor_tensor_scan": (lambda dst, data0, data1, initial: nisa.tensor_tensor_scan(
+        dst, data0, data1, initial, nl.add, nl.add),
+        {"dst": TILE, "data0": TILE, "data1": TILE, "initial": COLUMN}),
+    "bn_stats": (lambda dst, data: nisa.bn_stats(dst, data),
+                 {"dst": ((32, 6), nl.float32), "data*": TILE}),
+    "bn_aggr": (lambda dst, data: nisa.bn_aggr(dst, data),
+                {"dst": ((32, 2), nl.float32), "data": ((32, 12), nl.float32)}),
+    "tensor_scalar_reduce": (
+        lambda dst, data, operand0, reduce_init, reduce_res: nisa.tensor_scalar_reduce(
+            dst, data, nl.add, operand0, nl.add, reduce_res, reduce_cmd=CMD.load_reduce,
+            reduce_init=reduce_init),
+        {"dst": TILE, "data": TILE, "operand0": COLUMN,
+         "reduce_init": COLUMN, "reduce_res": COLUMN}),
+    "tensor_scalar_cumulative": (
+        lambda dst, src, imm0, imm1: nisa.tensor_scalar_cumulative(
+            dst, src, nl.add, nl.add, imm0, imm1, CMD.load_reduce),
+        {"dst": TILE, "src": TILE, "imm0": COLUMN, "imm1": COLUMN}),
+    "exponential": (
+        lambda dst, src, max_value, reduce_res, reduce_init: nisa.exponential(
+            dst, src, max_value, reduce_res, CMD.load_reduce, reduce_init),
+        {"dst": TILE, "src": TILE, "max_value": COLUMN,
+         "reduce_res": COLUMN, "reduce_init": COLUMN}),
+    "select_reduce": (
+        lambda dst, predicate, on_true, on_false, reduce_res: nisa.select_reduce(
+            dst, predicate, on_true, on_false, reduce_res, CMD.reset_reduce),
+        {"dst": TILE, "predicate": MASK, "on_true": TILE, "on_false": COLUMN,
+         "reduce_res": COLUMN}),
+    "range_select": (
+        lambda dst, on_true_tile, bound0, bound1, reduce_res: nisa.range_select(
+            dst, on_true_tile, nl.less, nl.less, bound0, bound1, reduce_res=reduce_res),
+        {"dst": TILE, "on_true_tile": TILE, "bound0": COLUMN, "bound1": COLUMN,
+         "reduce_res": COLUMN}),
+    "activation": (
+        lambda dst, data, bias, scale, reduce_res: nisa.activation(
+            dst, nl.exp, data, bias, scale, nl.add, reduce_res, CMD.reset_reduce),
+        {"dst": TILE, "data": TILE, "bias": COLUMN, "scale": COLUMN, "reduce_res": COLUMN}),
+    "activate2": (
+        lambda dst, data, imm0, imm1, relu_param, reduce_res: nisa.activate2(
+            dst, nl.prelu, data, imm0, imm1, nl.multiply, nl.add, relu_param, reduce_op=nl.add,
+            reduce_res=reduce_res),
+        {"dst": TILE, "data": TILE, "imm0": COLUMN, "imm1": COLUMN, "relu_param": COLUMN,
+         "reduce_res": COLUMN}),
+    "max8": (lambda dst, src: nisa.max8(dst, src), {"dst": EIGHT, "src*": TILE}),
+    "nc_find_index8": (lambda dst, data, vals: nisa.nc_find_index8(dst, data, vals),
+                       {"dst": INDEX, "data*": TILE, "vals": EIGHT}),
+    "nc_match_replace8": (
+        lambda dst, data, vals, dst_idx: nisa.nc_match_replace8(dst, data, vals, 0.0, dst_idx),
+        {"dst": TILE, "data": TILE, "vals": EIGHT, "dst_idx": INDEX}),
+    "nc_stream_shuffle": (lambda dst, src: nisa.nc_stream_shuffle(dst, src, list(range(32))),
+                          {"dst": TILE, "src": TILE}),
+    "iota": (lambda dst: nisa.iota(dst, [[1, 16]]), {"dst": TILE}),
+    "affine_select": (lambda dst, on_true_tile: nisa.affine_select(
+        dst, [[1, 16]], 1, on_true_tile, 0.0), {"dst": TILE, "on_true_tile": TILE}),
+    "nc_n_gather": (lambda dst, data, indices: nisa.nc_n_gather(dst, data, indices),
+                    {"dst": TILE, "data*": TILE, "indices": ((32, 16), nl.uint32)}),
+    "local_gather": (lambda dst, src_buffer, index: nisa.local_gather(dst, src_buffer, index),
+                     {"dst": TILE, "src_buffer*": TILE, "index": ((32, 1), nl.uint16)}),
+    "tensor_partition_reduce": (lambda dst, data: nisa.tensor_partition_reduce(dst, nl.add, data),
+                                {"dst": ((1, 16), nl.float32), "data": TILE}),
+    "sequence_bounds": (lambda dst, segment_ids: nisa.sequence_bounds(dst, segment_ids),
+                        {"dst": ((1, 2, 16), nl.float32), "segment_ids": ((1, 16), nl.float32)}),
+    "nonzero_with_count": (lambda dst, src: nisa.nonzero_with_count(dst, src),
+                           {"dst": ((32, 17), nl.int32), "src": TILE}),
+}
+OPERANDS = [(opcode, role) for opcode, (_, roles) in CALLS.items() for role in roles]
+ANY_P = {("tensor_partition_reduce", "data"), ("memset", "dst*"), ("iota", "dst"),
+         ("nc_stream_shuffle", "dst")}  # as many partitions as the caller likes, up to 32 here
+
+
+def issued(opcode, role="", **changed):
+    """Issue one instruction on trn3, with one of its tiles made by changed(shape, dtype)."""
+    call, roles = CALLS[opcode]
+    make = {name.strip("*"): new(*spec) for name, spec in roles.items()}
+    if role:
+        make[role.strip("*")] = changed["tile"](*roles[role])
+    call(**make)
+
+
+def refused(opcode, role, tile):
+    """The refusal of an instruction whose operand `role` is tile(shape, dtype)."""
+    with pytest.raises(NkiValidationError) as told:
+        run(lambda: issued(opcode, role, tile=tile), outs=[], target="trn3", data=False)
+    return str(told.value)
+
+
+@pytest.mark.parametrize("opcode", CALLS)
+def test_the_calls_below_are_legal_as_they_stand(opcode):
+    run(lambda: issued(opcode), outs=[], target="trn3", data=False)
+
+
+@pytest.mark.parametrize(("opcode", "role"), OPERANDS)
+def test_each_tile_is_on_chip(opcode, role):
+    told = refused(opcode, role, lambda shape, dtype: new(shape, dtype, nl.shared_hbm))
+    assert told.startswith(f"{opcode}: {role.strip('*')}: got ") and "in shared_hbm" in told
+
+
+@pytest.mark.parametrize(("opcode", "role"), OPERANDS)
+def test_each_tile_starts_where_engines_reach(opcode, role):
+    def shifted(shape, dtype):
+        return new((64, *shape[1:]), dtype)[16:16 + shape[0]]
+    told = refused(opcode, role, shifted)
+    assert told.startswith(f"{opcode}: {role.strip('*')}: got ") and "partition 16" in told
+
+
+@pytest.mark.parametrize(("opcode", "role"), OPERANDS)
+def test_each_tile_has_its_partitions(opcode, role):
+    def halved(shape, dtype):
+        return new((max(shape[0] // 2, 1) if shape[0] > 1 else 2, *shape[1:]), dtype)
+    if (opcode, role) in ANY_P:
+        run(lambda: issued(opcode, role, tile=halved), outs=[], target="trn3", data=False)
+    else:
+        assert refused(opcode, role, halved).startswith(f"{opcode}: ")
+
+
+@pytest.mark.parametrize(("opcode", "role"), OPERANDS)
+def test_each_tile_has_its_free_elements(opcode, role):
+    def longer(shape, dtype):
+        return new((*shape[:-1], shape[-1] + 1), dtype)
+    if role.endswith("*"):
+        run(lambda: issued(opcode, role, tile=longer), outs=[], target="trn3", data=False)
+    else:
+        assert refused(opcode, role, longer).startswith(f"{opcode}: ")
+
+
+@pytest.mark.parametrize(("opcode", "role"), OPERANDS)
+def test_packed_types_are_for_the_tensor_engine(opcode, role):
+    told = refused(opcode, role, lambda shape, dtype: new(shape, nl.float8_e4m3fn_x4))
+    assert told.startswith(opcode)
+
+
+@pytest.mark.parametrize("op", [nl.abs_max, nl.abs_min], ids=str)
+@pytest.mark.parametrize("call", [
+    lambda t, op: nisa.tensor_tensor(t.f, t.f, t.g, op),
+    lambda t, op: nisa.tensor_scalar(t.f, t.g, nl.add, 1.0, op1=op, operand1=1.0),
+    lambda t, op: nisa.scalar_tensor_tensor(t.f, t.g, op, 1.0, nl.add, t.g),
+    lambda t, op: nisa.tensor_tensor_scan(t.f, t.f, t.g, 0.0, op, nl.add),
+    lambda t, op: nisa.tensor_scalar_reduce(t.f, t.g, op, 1.0, nl.add),
+    lambda t, op: nisa.tensor_scalar_cumulative(t.f, t.g, op, nl.add, 1.0)])
+def test_operators_of_v4_are_refused_before(call, op):
+    for target in ("trn1", "trn2"):
+        with pytest.raises(NkiValidationError, match=f"nl.{op.name}: got NeuronCore"):
+            run(lambda: call(tiles(), op), outs=[], target=target, data=False)
+    run(lambda: call(tiles(), op), outs=[], target="trn3", data=False)
+
+
+@pytest.mark.parametrize("call", [
+    lambda t, x: nisa.scalar_tensor_tensor(t.f, t.g, nl.add, x, nl.add, t.g),
+    lambda t, x: nisa.tensor_tensor_scan(t.f, t.f, t.g, x, nl.add, nl.add),
+    lambda t, x: nisa.tensor_scalar_reduce(t.f, t.g, nl.add, x, nl.add),
+    lambda t, x: nisa.tensor_scalar_cumulative(t.f, t.g, nl.add, nl.add, x),
+    lambda t, x: nisa.tensor_copy_predicated(t.f, x, t.u),
+    lambda t, x: nisa.select_reduce(t.f, t.u, t.g, x),
+    lambda t, x: nisa.nc_match_replace8(t.f, t.f, t.g[:, 0:8], x),
+    lambda t, x: nisa.activation(t.f, nl.exp, t.g, x),
+    lambda t, x: nisa.activation(t.f, nl.exp, t.g, scale=x),
+    lambda t, x: nisa.affine_select(t.f, [[1, 16]], 1, t.g, x),
+    lambda t, x: nisa.exponential(t.f, t.g, x),
+    lambda t, x: nisa.activate2(t.f, nl.exp, t.g, x, 0.0, nl.add, nl.bypass),
+    lambda t, x: nisa.memset(t.f, x)])
+def test_a_number_is_a_number(call):
+    run(lambda: call(tiles(), 1.5), outs=[], target="trn3", data=False)
+    for wrong in ("1", True, [1.0]):
+        with pytest.raises((NkiValidationError, TypeError)):
+            run(lambda wrong=wrong: call(tiles(), wrong), outs=[], target="trn3", data=False)
 
 
 def test_an_index_past_the_end_is_refused():

@@ -54,7 +54,8 @@ def not_both_in_psum(what: str, role: str, layout: Layout, other_role: str, othe
 
 
 def vector_operand(what: str, role: str, layout: Layout, data: Layout) -> None:
-    """A per-partition operand: shape (P, 1)."""
+    """A per-partition operand: shape (P, 1), not packed."""
+    not_packed(f"{what}: {role}", layout)
     if (layout.P, layout.F) != (data.P, 1):
         raise refuse(f"{what}: {role}", f"{list(layout.shape)}",
                      f"a number, or a tile of shape ({data.P}, 1)")
@@ -195,7 +196,8 @@ def register_tile(what: str, out: Layout | None, data: Layout, target: Target,
     if out is None:
         return
     tile(what, "reduce_res", out, target)
-    vector_operand(what, "reduce_res", out, data)
+    not_packed(f"{what}: reduce_res", out)
+    shaped(what, "reduce_res", out, data.P, 1)
     if floats and out.dtype.kind != "float":
         raise refuse(f"{what}: reduce_res", f"{out.dtype!r}", "a float type")
 

@@ -182,7 +182,7 @@ def _exponential(target: Target, dst: Layout, src: Layout, max_value: Any, out: 
            reduce_cmd.reduce, reduce_cmd.load_reduce)
     if init is not None:
         _loaded(what, "reduce_init", init, src, target, command)
-    register_tile(what, out, src, target)
+    register_tile(what, out, src, target, floats=True)
     return Work(what, ("vector",), elements=dst.size)
 
 

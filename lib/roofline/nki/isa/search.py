@@ -100,6 +100,7 @@ def _find_index8(target: Target, dst: Layout, data: Layout, vals: Layout) -> Wor
     what = "nc_find_index8"
     _eight(what, "data", data, target)
     tile(what, "vals", vals, target)
+    not_packed(what, vals)
     tile(what, "dst", dst, target)
     shaped(what, "vals", vals, data.P, 8)
     shaped(what, "dst", dst, data.P, 8)
@@ -114,6 +115,7 @@ def _match_replace8(target: Target, dst: Layout, data: Layout, vals: Layout, imm
     _eight(what, "data", data, target)
     tiles(what, target, dst, data=data)
     tile(what, "vals", vals, target)
+    not_packed(what, vals)
     shaped(what, "vals", vals, data.P, 8)
     number(what, "imm", imm)
     if out is not None:
