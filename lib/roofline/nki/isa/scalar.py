@@ -151,9 +151,9 @@ def _in_range(core: Core, what: str, op: Operator, x: np.ndarray) -> None:
         low, high = map(np.float32, _RANGE[op])
         size = np.abs(x) if op is reciprocal else x
         if (size < low).any() or (size > high).any():
-            core.warn(f"{what}: {op!r} of inputs from {size.min():g} to {size.max():g}: outside "
-                      f"{low:g} to {high:g} the Scalar Engine's result is invalid"
-                      + (", NaN here" if op is sin else ""))
+            core.warn(f"{what}: {op!r} of an input {'whose size is ' * (op is reciprocal)}outside "
+                      f"{low:g} to {high:g}: the Scalar Engine's result is invalid there"
+                      + (", and NaN here" if op is sin else ""))
 
 
 def activate2(dst: NkiTensor, op, data: NkiTensor, imm0, imm1, op0, op1, relu_param=0.0,
@@ -178,8 +178,7 @@ def activate2(dst: NkiTensor, op, data: NkiTensor, imm0, imm1, op0, op1, relu_pa
                 x = applied(step, x, column(imm, data), reverse)
         _in_range(core, what, op, x)
         result = op.compute(x, column(relu_param, data)) if op is prelu else op.compute(x)
-        if reduce_op is not None:
-            accumulate(registers(core, "scalar", data), reduce_op, result, reduce_cmd)
+        accumulate(registers(core, "scalar", data), reduce_op or add, result, reduce_cmd)
         dst.put(result)
     issued = issue(core, work, (data, imm0, imm1, relu_param), (dst,), name)
     if reduce_res is not None and out is not None:
