@@ -425,6 +425,13 @@ REFUSED = [
     # eight, shuffles, statistics
     ("few elements", lambda t: nisa.max8(t.f[:, 0:8], t.g[:, 0:7]),
      "max8: src: got [32, 7]; 8 to 16,384 elements a partition"),
+    ("dimensions", lambda t: nisa.max8(t.f[:, 0:8], t.g.reshape((32, 2, 2, 4))),
+     "max8: src: got [32, 2, 2, 4]; at most 3 dimensions. Merge free dimensions with flatten_dims"),
+    ("dimensions", lambda t: nisa.nc_find_index8(
+        t.n[:, 0:8], t.g, t.f[:, 0:8].reshape((32, 2, 2, 2))),
+     "nc_find_index8: vals: got [32, 2, 2, 2]; at most 3 dimensions"),
+    ("dimensions", lambda t: nisa.exponential(t.f.reshape((32, 2, 2, 2, 2)), t.g),
+     "exponential: dst: got [32, 2, 2, 2, 2]; at most 4 dimensions", "trn3"),
     ("index type", lambda t: nisa.nc_find_index8(t.f[:, 0:8], t.g, t.f[:, 0:8]),
      "nc_find_index8: dst: got nl.float32; one of nl.uint16, nl.uint32"),
     ("mask", lambda t: nisa.nc_stream_shuffle(t.f, t.g, [0] * 31),

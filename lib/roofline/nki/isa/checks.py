@@ -202,6 +202,13 @@ def register_tile(what: str, out: Layout | None, data: Layout, target: Target,
         raise refuse(f"{what}: reduce_res", f"{out.dtype!r}", "a float type")
 
 
+def at_most(what: str, role: str, layout: Layout, dims: int) -> None:
+    """The tile has no more dimensions than the instruction takes."""
+    if len(layout.shape) > dims:
+        raise refuse(f"{what}: {role}", f"{list(layout.shape)}", f"at most {dims} dimensions",
+                     "Merge free dimensions with flatten_dims")
+
+
 def same_family(what: str, *operators: Operator) -> bool:
     """Whether the operators are bitvec; bitvec and arithmetic do not mix in one instruction."""
     if len({op.family for op in operators}) > 1:

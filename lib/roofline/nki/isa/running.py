@@ -31,6 +31,7 @@ from ..memory import Layout, NkiTensor
 from .checks import (
     FP32,
     arithmetic,
+    at_most,
     is_tile,
     issue,
     not_both_in_psum,
@@ -175,6 +176,8 @@ def _exponential(target: Target, dst: Layout, src: Layout, max_value: Any, out: 
     what = "exponential"
     target.need(4, what)
     tiles(what, target, dst, src=src)
+    for role, layout in (("dst", dst), ("src", src)):
+        at_most(what, role, layout, 4)
     one_of(f"{what}: dst", dst.dtype, *_EXPONENTIAL, dtypes.tfloat32)
     one_of(f"{what}: src", src.dtype, *_EXPONENTIAL, dtypes.uint32)
     scalar_or_vector(what, "max_value", max_value, src, target)

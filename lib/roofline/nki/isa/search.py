@@ -8,7 +8,7 @@ import numpy as np
 from .. import dtypes
 from ..core import NkiInstruction, Target, Work, current, refuse, rule
 from ..memory import Layout, NkiTensor
-from .checks import is_tile, issue, not_packed, number, one_of, shaped, tile, tiles
+from .checks import at_most, is_tile, issue, not_packed, number, one_of, shaped, tile, tiles
 from .values import rows
 
 
@@ -37,9 +37,7 @@ def _eight(what: str, role: str, data: Layout, target: Target) -> None:
     """The tile that an 8-value instruction searches."""
     not_packed(what, data)
     tile(what, role, data, target)
-    if len(data.shape) > 3:
-        raise refuse(f"{what}: {role}", f"{list(data.shape)}", "at most 3 dimensions",
-                     "Merge free dimensions with flatten_dims")
+    at_most(what, role, data, 3)
     if not 8 <= data.F <= 16384:
         raise refuse(f"{what}: {role}", f"{list(data.shape)}", "8 to 16,384 elements a partition")
 
@@ -101,6 +99,7 @@ def _find_index8(target: Target, dst: Layout, data: Layout, vals: Layout) -> Wor
     _eight(what, "data", data, target)
     tile(what, "vals", vals, target)
     not_packed(what, vals)
+    at_most(what, "vals", vals, 3)
     tile(what, "dst", dst, target)
     shaped(what, "vals", vals, data.P, 8)
     shaped(what, "dst", dst, data.P, 8)
@@ -116,6 +115,7 @@ def _match_replace8(target: Target, dst: Layout, data: Layout, vals: Layout, imm
     tiles(what, target, dst, data=data)
     tile(what, "vals", vals, target)
     not_packed(what, vals)
+    at_most(what, "vals", vals, 3)
     shaped(what, "vals", vals, data.P, 8)
     number(what, "imm", imm)
     if out is not None:
