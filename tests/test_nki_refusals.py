@@ -90,8 +90,8 @@ TABLE = [
      "nc_matmul: dst: got [128, 512]; stationary [128, 64] and moving [128, 512] give [64, 512]."),
     # --- matmul: where operands are
     ("trn2", lambda: nisa.nc_matmul(sb(64, 512, dtype="fp32"), sb(128, 64), sb(128, 512)),
-     "nc_matmul: dst: got [64, 512] float32 in sbuf; it must be in psum. Copy it with "
-     "nisa.tensor_copy"),
+     "nc_matmul: dst: got [64, 512] float32 in sbuf; it must be in psum. Allocate it "
+     "with buffer=nl.psum"),
     ("trn2", lambda: nisa.nc_matmul(ps(64, 512), hbm(128, 64), sb(128, 512)),
      "nc_matmul: stationary: got [128, 64] bfloat16 in shared_hbm; it must be in sbuf. Bring it "
      "there with nisa.dma_copy"),
@@ -152,6 +152,9 @@ TABLE = [
      "float16, float32, bfloat16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5m2, "
      "float8_e8m0fnu, float8_e5m2_x4, float8_e4m3fn_x4, float4_e2m1fn_x4. Convert the array before "
      "the call"),
+    ("trn2", lambda: hbm(100_000, 600_000),
+     "nl.ndarray: [100000, 600000] bfloat16 in shared_hbm: got 120,000,000,000 B; a device of trn2 "
+     "has 103,079,215,104 B of HBM."),
     ("trn2", lambda: nl.ndarray((4, 4), "fp32", buffer="sbuf"),
      "nl.ndarray: buffer: got 'sbuf'; nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm."),
     # --- two cores

@@ -394,6 +394,26 @@ def test_arrays_of_an_installed_framework(name):
     np.testing.assert_array_equal(out, X)
 
 
+@pytest.mark.parametrize(("right", "wrong"), [
+    (lambda: nl.ndarray((4, 4), F32)[:, 1:3], lambda: nl.ndarray((4, 4), F32)[:, 4 / 4:3]),
+    (lambda: nl.ndarray((4, 4), F32)[:, 0:4:2], lambda: nl.ndarray((4, 4), F32)[:, 0:4:2.0]),
+    (lambda: nl.ndarray((4, 4), F32)[:, 1], lambda: nl.ndarray((4, 4), F32)[:, True]),
+    (lambda: nl.ndarray((4, 4), F32)[:, 1], lambda: nl.ndarray((4, 4), F32)[:, 1.0]),
+    (lambda: nl.ndarray((4, 4), F32)[:, nl.ds(0, 2)],
+     lambda: nl.ndarray((4, 4), F32)[:, nl.ds(0, 2.0)]),
+    (lambda: nl.ndarray((4, 4), F32), lambda: nl.ndarray((8 / 2, 4), F32)),
+    (lambda: nisa.memset(nl.ndarray((4, 4), np.int32), 1),
+     lambda: nisa.memset(nl.ndarray((4, 4), np.int32), 1.0)),
+])
+def test_a_verdict_does_not_depend_on_what_ran_before(right, wrong):
+    """What was accepted once is remembered; 2.0 equals 2, and is no index."""
+    for kernel, fits in ((wrong, False), (right, True), (wrong, False)):
+        if fits:
+            nki.run(lambda x: (kernel(), x)[1], X)  # noqa: B023
+        else:
+            refused(lambda x: (kernel(), x)[1], X)  # noqa: B023
+
+
 # --- results -----------------------------------------------------------------------------------
 
 
@@ -656,7 +676,7 @@ def _compares(x):
     (_endless, "_endless: got calls without end"),
     (_exits, "_exits: got the end of the program (SystemExit: 3)"),
     (_attribute, "_attribute: AttributeError: 'NkiTensor' object has no attribute 'shap'"),
-    (_assigns, "a tensor is written by instructions"),
+    (_assigns, "tensor x [4, 3]: assignment: got int; a tile is assigned"),
     (_truth, "cannot read a tile's values"),
     (_iterates, "_iterates: TypeError: 'NkiTensor' object is not iterable"),
     (_compares, "_compares: TypeError: unsupported operand"),

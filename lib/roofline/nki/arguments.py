@@ -25,7 +25,7 @@ from .memory import (
     NkiTensor,
     Storage,
     VirtualRegister,
-    checked_shape,
+    checked,
     tensor,
 )
 
@@ -150,21 +150,15 @@ class Arguments:
 
     def _tensor(self, path: Path, shape: Any, dtype: Any, array: np.ndarray | None) -> NkiTensor:
         if path not in self.made:
-            kind, name = self._dtype(path, dtype), _spelled(path)
-            sizes = checked_shape(tuple(shape) or (1,), MemoryRegion.shared_hbm,
-                                  f"{self.kernel}: {name}", self.chip)
+            name = _spelled(path)
+            sizes, kind = checked(f"{self.kernel}: {name}", tuple(map(int, shape)) or (1,), dtype,
+                                  MemoryRegion.shared_hbm, self.chip)
             own = Allocation(name, sizes, kind, MemoryRegion.shared_hbm, argument=True)
             raw = None
             if self.data:
                 raw = np.array(array, order="C", subok=False).reshape(-1).view(np.uint8)
             self.made[path] = Storage(own, raw)
         return tensor(self.made[path])
-
-    def _dtype(self, path: Path, what: Any) -> dtypes.DType:
-        try:
-            return dtypes.of(what)
-        except ValueError as error:
-            raise NkiValidationError(f"{self.kernel}: {_spelled(path)}: {error}") from None
 
     def _refuse(self, path: Path, got: object, limit: str, hint: str = "") -> NkiValidationError:
         return refuse(f"{self.kernel}: {_spelled(path)}", got, limit, hint)

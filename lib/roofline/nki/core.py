@@ -41,6 +41,7 @@ class Target:
     psum_bank_bytes: int  # of one partition
     psum_num_banks: int
     sbuf_partition_bytes: int
+    hbm_bytes: int  # of the device
 
     @property
     def name(self) -> str:
@@ -77,7 +78,8 @@ def target(name: str) -> Target:
         moving_fmax=fact["gemm_moving_fmax"],
         psum_bank_bytes=fact["psum_partition_bytes"] // fact["psum_num_banks"],
         psum_num_banks=fact["psum_num_banks"],
-        sbuf_partition_bytes=fact["sbuf_partition_bytes"])
+        sbuf_partition_bytes=fact["sbuf_partition_bytes"],
+        hbm_bytes=int(machine.get(key, "device").facts["hbm_bytes"].value))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -238,7 +238,11 @@ class NkiTensor(NKIObject):
         if type(key) is not tuple:
             key = (key,)
         try:
-            plain = tuple([(k.start, k.stop, k.step) if type(k) is slice else k for k in key])
+            # with the types: 1.0 and True equal 1, and are no index
+            plain = tuple([(k.start, k.stop, k.step, type(k.start), type(k.stop), type(k.step))
+                           if type(k) is slice else k if type(k) is int else
+                           (type(k), k, *map(type, k)) if type(k) is DynamicSlice else (type(k), k)
+                           for k in key])
             found = self._views.get(plain)
         except TypeError:
             raise self._refuse("index", key, "an index is an integer, a slice, ... or nl.ds",
@@ -601,7 +605,8 @@ def allocate(what: str, shape: Any, dtype: Any, buffer: Any, name: str = "", add
     """
     core = current()
     try:
-        sizes, kind = _checked(what, tuple(shape), dtype, buffer, core.target)
+        sizes, kind = checked(what, tuple([whole_number(n) for n in shape]), dtype, buffer,
+                              core.target)
     except TypeError:
         raise refuse(what, f"shape {shape!r}, dtype {dtype!r}",
                      "a tuple of whole numbers >= 1, and a dtype of nki.language") from None
@@ -624,9 +629,9 @@ def tensor(storage: Storage) -> NkiTensor:
 
 
 @lru_cache(maxsize=1 << 12)
-def _checked(what: str, shape: tuple, dtype: Any, buffer: Any,
+def checked(what: str, shape: tuple, dtype: Any, buffer: Any,
              target: Target) -> tuple[tuple[int, ...], DType]:
-    """Sizes and dtype of an allocation that fits in its memory."""
+    """Sizes and dtype of an allocation that fits in its memory, HBM being that of the device."""
     if not isinstance(buffer, MemoryRegion):
         raise refuse(f"{what}: buffer", repr(buffer),
                      "nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm")
@@ -641,6 +646,9 @@ def _checked(what: str, shape: tuple, dtype: Any, buffer: Any,
     if limit and row > limit:
         raise refuse(f"{what}: {layout!r}", f"{row:,} B a partition",
                      f"{target.name} has {limit:,} B", "Split the free dimension into tiles")
+    if not limit and layout.nbytes > target.hbm_bytes:
+        raise refuse(f"{what}: {layout!r}", f"{layout.nbytes:,} B",
+                     f"a device of {target.key} has {target.hbm_bytes:,} B of HBM")
     return sizes, kind
 
 
