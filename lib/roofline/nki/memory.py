@@ -23,6 +23,8 @@ from .source import Site, site_of
 from .surface import stub
 from .views import ON_CHIP, DynamicSlice, Layout, MemoryRegion
 
+_ENDLESS = sys.maxsize  # slice.indices of it tells slices apart, and refuses what is none
+
 
 class NKIObject:
     """Base class of a kernel's own classes (nki.language.NKIObject).
@@ -238,30 +240,27 @@ class NkiTensor(NKIObject):
         if type(key) is not tuple:
             key = (key,)
         try:
-            # with the types: 1.0 and True equal 1, and are no index
-            plain = tuple([(k.start, k.stop, k.step, type(k.start), type(k.stop), type(k.step))
-                           if type(k) is slice else k if type(k) is int else
-                           (type(k), k, *map(type, k)) if type(k) is DynamicSlice else (type(k), k)
-                           for k in key])
+            # what equals an index and is none must differ from it: True, 1.0, slice(0, 2.0)
+            plain = tuple([k.indices(_ENDLESS) if type(k) is slice else k if type(k) is int
+                           else (type(k), k) for k in key])
             found = self._views.get(plain)
-        except TypeError:
-            raise self._refuse("index", key, "an index is an integer, a slice, ... or nl.ds",
-                               "A tile chooses at run time with t.select(dim, index)") from None
+        except TypeError:  # a register in a slice, or no index at all
+            plain, found = None, None
         return self._indexed(key, plain) if found is None else found
 
-    def _indexed(self, key: tuple, plain: tuple) -> "NkiTensor":
+    def _indexed(self, key: tuple, plain: tuple | None) -> "NkiTensor":
         """A view that was not asked for before; its layout may have been, of another tile."""
         own = self.layout
-        plan = own.plans.get(plain)
+        plan = own.plans.get(plain) if plain else None
         if plan is None:
-            known = tuple([_known(k) for k in key])
-            plan = self._derived(views.indexed, known)
-            if any(a is not b for a, b in zip(known, key, strict=True)):  # a register changes
-                return _view(self.storage, plan[0], self.offset + plan[1], self.indirection)
-            if len(own.plans) < views.MAX_PLANS:
+            plan = self._derived(views.indexed, [_known(k) for k in key])
+            if not all(type(k) in (int, slice) or k is Ellipsis for k in key):
+                plain = None  # a register, or nl.ds of one, may hold another number next time
+            if plain and len(own.plans) < views.MAX_PLANS:
                 own.plans[plain] = plan
-        made = self._views[plain] = _view(self.storage, plan[0], self.offset + plan[1],
-                                          self.indirection)
+        made = _view(self.storage, plan[0], self.offset + plan[1], self.indirection)
+        if plain:
+            self._views[plain] = made
         return made
 
     def __setitem__(self, key: Any, value: Any) -> None:
