@@ -142,6 +142,7 @@ def test_a_register_indexes_with_the_number_it_holds_now():
     (np.s_[:, [0, 1]], "an index is an integer"), (np.s_[:, "x"], "an index is an integer"),
     (np.s_[:, np.arange(3)], "an index is an integer"), (np.s_[:, 0:2.5], "an index is an integer"),
     (np.s_[0:8:2], "a step of 2 over partitions; an access takes neighbouring ones"),
+    (np.s_[0:3:2], "a step of 2 over partitions"),
     (nl.ds(4, 5), "slice: got 4:9; dimension 0 has 8"), (nl.ds(4, 0), "slice: got 4:4"),
     (nl.ds(-1, 2), "slice: got -1:1")])
 def test_an_index_outside_or_of_no_known_kind_is_refused(key, message):
@@ -304,6 +305,9 @@ def test_a_chain_of_views_is_numpys(shape, buffer, data):
         t, array, blind = ours(t), view, ours(blind)
         same(t, array)
         assert blind.layout is t.layout and blind.offset == t.offset
+        row = math.prod(shape[1:])  # where in a partition matters in PSUM alone, for its banks
+        assert (t.layout.start, t.layout.first) == (
+            t.offset // row if buffer is not HBM else 0, t.offset % row * 4 * (buffer is PSUM))
         assert t.is_contiguous() == (array.flags.c_contiguous if buffer is HBM else all(
             row.flags.c_contiguous for row in array))
         pattern = zip(*t.get_pattern(), strict=True)
@@ -328,6 +332,7 @@ def test_a_chain_of_views_is_numpys(shape, buffer, data):
     (lambda t: t.expand_dim(3), "expand_dim: got 3; 1 to 2"),
     (lambda t: t.squeeze_dim(1), "squeeze_dim: got dimension 1 of size 24; it must be 1"),
     (lambda t: t[0:1].squeeze_dim(0), "squeeze_dim: got dimension 0; the partition"),
+    (lambda t: t[0:1].squeeze_dim(-2), "squeeze_dim: got dimension 0; the partition"),
     (lambda t: t[:, 0:1].squeeze_dim(1), r"got 1 dimensions, \[128\]; in sbuf a view has 2 to 5"),
     (lambda t: t.reshape_dim(0, (2, 64)), "dimension 0 cannot be split"),
     (lambda t: t.reshape_dim(1, (5, -1)), r"got \(5, -1\) for 24 elements; sizes whose product"),

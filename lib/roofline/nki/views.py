@@ -264,9 +264,8 @@ def expand_dim(base: Layout, dim: int) -> Layout:
     at = dim + dims + 1 if dim < 0 else dim
     if not int(base.pinned) <= at <= dims:
         raise refuse("expand_dim", dim, f"{int(base.pinned)} to {dims}")
-    step = base.strides[at] * base.shape[at] if at < dims else 1
     return base.like([*base.shape[:at], 1, *base.shape[at:]],
-                     [*base.strides[:at], step, *base.strides[at:]])
+                     [*base.strides[:at], 1, *base.strides[at:]])
 
 
 def squeeze_dim(base: Layout, dim: int) -> Layout:
