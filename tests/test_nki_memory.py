@@ -135,6 +135,7 @@ def test_a_register_indexes_with_the_number_it_holds_now():
     (np.s_[0:9], "slice: got 0:9; dimension 0 has 8 elements; .* Shorten the last tile with min"),
     (np.s_[:, 4:4], "slice: got 4:4; dimension 1 has 6 elements; start < stop, step >= 1"),
     (np.s_[:, 4:2], "slice: got 4:2"), (np.s_[:, ::-1], "slice: got 0:6:-1"),
+    (np.s_[:, ::0], "slice: got 0:6:0"),
     (np.s_[:, -7:2], "slice: got -1:2"), (np.s_[:, 6], "index: got 6; dimension 1 has 6"),
     (np.s_[:, -7], "index: got -7; dimension 1 has 6"), (np.s_[0, 0, 0], "it has 2 dimensions"),
     (np.s_[..., 0, ...], "one ... at most"), (np.s_[:, None], "an index is an integer, a slice"),

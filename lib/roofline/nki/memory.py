@@ -244,7 +244,7 @@ class NkiTensor(NKIObject):
             plain = tuple([k.indices(_ENDLESS) if type(k) is slice else k if type(k) is int
                            else (type(k), k) for k in key])
             found = self._views.get(plain)
-        except TypeError:  # a register in a slice, or no index at all
+        except (TypeError, ValueError):  # a register in a slice, or no index at all
             plain, found = None, None
         return self._indexed(key, plain) if found is None else found
 
