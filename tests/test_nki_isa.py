@@ -62,6 +62,14 @@ def test_a_copy_in_one_type_keeps_every_bit(dtype):
     assert got.tobytes() == values.tobytes()
 
 
+def test_packed_types_are_copied_bit_for_bit():
+    bits = draw((4, 6), nl.uint32)
+    ran = run(lambda a, out: nisa.tensor_copy(out.view(nl.float8_e4m3fn_x4),
+                                              a.view(nl.float8_e4m3fn_x4)),
+              bits, outs=[((4, 6), nl.uint32)])
+    same(ran.outputs[0], bits)
+
+
 def test_int32_goes_through_float32_to_another_type():
     values = np.array([[2**24 + 1, 2**31 - 1, -2**24 - 1]], np.int32)
     got = result(lambda a, out: nisa.tensor_copy(out, a), values, outs=[((1, 3), nl.uint32)])
@@ -533,6 +541,12 @@ def test_inputs_for_which_the_engine_has_no_answer_are_warned_of(op, value, text
               outs=[(1, 2)])
     assert any(text in w and "invalid" in w for w in ran.warnings)
     assert op is not nl.sin or np.isnan(ran.outputs[0]).all()
+
+
+def test_activate2_warns_of_its_inputs_too():
+    ran = run(lambda x, o: nisa.activate2(o, nl.log, x, 0.0, 0.0, nl.bypass, nl.bypass),
+              np.zeros((1, 2), F32), outs=[(1, 2)], target="trn3")
+    assert any("activate2: nl.log of an input outside" in w for w in ran.warnings)
 
 
 @pytest.mark.parametrize("reverse", [(False, False), (True, True)])

@@ -36,6 +36,7 @@ from .checks import (
     paired,
     psum,
     same_family,
+    same_size,
     second_operand,
     shaped,
     streamed,
@@ -108,9 +109,11 @@ def tensor_copy(dst: NkiTensor, src: NkiTensor, engine=engine.unknown, name=None
 @rule
 def _tensor_copy(target: Target, dst: Layout, src: Layout, wanted: engine) -> Work:
     what = "tensor_copy"
+    streamed(what, "dst", dst, target)
+    streamed(what, "src", src, target)
+    same_size(what, "src", src, "dst", dst)
     if src.dtype is not dst.dtype:
         not_packed(what, dst, src)
-    tiles(what, target, dst, src=src)
     if target.generation < 3 and wanted is engine.scalar:
         raise refuse(f"{what}: engine", f"scalar on {target.name}", "from NeuronCore-v3 on",
                      "Use nisa.activation with op=nl.copy")
