@@ -41,6 +41,9 @@ class Target:
     psum_bank_bytes: int  # of one partition
     psum_num_banks: int
     sbuf_partition_bytes: int
+    sbuf_fmax: int  # elements of a partition one instruction passes over
+    psum_fmax: int
+    bn_stats_fmax: int
     hbm_bytes: int  # of the device
 
     @property
@@ -79,6 +82,8 @@ def target(name: str) -> Target:
         psum_bank_bytes=fact["psum_partition_bytes"] // fact["psum_num_banks"],
         psum_num_banks=fact["psum_num_banks"],
         sbuf_partition_bytes=fact["sbuf_partition_bytes"],
+        sbuf_fmax=fact["engine_fmax.sbuf"], psum_fmax=fact["engine_fmax.psum"],
+        bn_stats_fmax=fact["bn_stats_fmax"],
         hbm_bytes=int(machine.get(key, "device").facts["hbm_bytes"].value))
 
 

@@ -48,7 +48,7 @@ class _TileSize(NKIObject):
     sbuf_fmax_bytes = property(lambda self: self._target.sbuf_partition_bytes)
     sbuf_fmax = property(lambda self: self._target.sbuf_partition_bytes // dtypes.float32.itemsize)
     total_available_sbuf_size = sbuf_fmax_bytes
-    bn_stats_fmax = property(lambda self: 512)  # nki.isa.bn_stats: elements a partition
+    bn_stats_fmax = property(lambda self: self._target.bn_stats_fmax)
 
     def __getattr__(self, name: str):
         return stub("nki.language.tile_size", name)  # documented without a value: Uncounted

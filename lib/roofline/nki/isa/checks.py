@@ -115,7 +115,7 @@ def engines(what: str, wanted: engine, target: Target, allowed: tuple[str, ...],
 def streamed(what: str, role: str, layout: Layout, target: Target, *where: MemoryRegion) -> None:
     """A tile that an engine passes over: also not too long in its free dimensions."""
     tile(what, role, layout, target, *where)
-    most = 4096 if layout.buffer is psum else 65536
+    most = target.psum_fmax if layout.buffer is psum else target.sbuf_fmax
     if most < layout.F:
         raise refuse(f"{what}: {role}", f"{layout.F} elements a partition",
                      f"an engine passes over at most {most:,} in {layout.buffer.value}",

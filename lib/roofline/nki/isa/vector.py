@@ -430,10 +430,11 @@ def _bn_stats(target: Target, dst: Layout, data: Layout) -> Work:
     not_packed(what, dst, data)
     tile(what, "dst", dst, target)
     tile(what, "data", data, target)
-    if data.F > 512:
+    most = target.bn_stats_fmax
+    if data.F > most:
         raise refuse(f"{what}: data", f"{list(data.shape)}",
-                     "at most 512 elements a partition (nl.tile_size.bn_stats_fmax)",
-                     f"Split it into {-(-data.F // 512)} tiles and aggregate with nisa.bn_aggr")
+                     f"at most {most} elements a partition (nl.tile_size.bn_stats_fmax)",
+                     f"Split it into {-(-data.F // most)} tiles and aggregate with nisa.bn_aggr")
     shaped(what, "dst", dst, data.P, 6)
     return Work(what, ("vector",), elements=data.size)
 
