@@ -469,6 +469,14 @@ REFUSED = [
     # eight, shuffles, statistics
     ("few elements", lambda t: nisa.max8(t.f[:, 0:8], t.g[:, 0:7]),
      "max8: src: got [32, 7]; 8 to 16,384 elements a partition"),
+    ("range_start", lambda t: nisa.range_select(t.f, t.g, nl.less, nl.less, t.v, t.v,
+                                                range_start=0.5),
+     "range_select: range_start: got float; a whole number"),
+    ("dst of 3 dimensions", lambda t: nisa.max8(t.f[:, 0:8].reshape((32, 2, 4)), t.g),
+     "max8: dst: got [32, 2, 4]; [32, 8]"),
+    ("dimensions", lambda t: nisa.nc_match_replace8(
+        t.f, t.g.reshape((32, 2, 2, 4)), t.f[:, 0:8], 0.0),
+     "nc_match_replace8: data: got [32, 2, 2, 4]; at most 3 dimensions"),
     ("dimensions", lambda t: nisa.max8(t.f[:, 0:8], t.g.reshape((32, 2, 2, 4))),
      "max8: src: got [32, 2, 2, 4]; at most 3 dimensions. Merge free dimensions with flatten_dims"),
     ("dimensions", lambda t: nisa.nc_find_index8(
