@@ -6,9 +6,11 @@ Assumes   the kernel is a pure function of its arguments, as NKI asks
 Ignores   time; what the compiler adds, merges or chooses (Run says what it cannot know)
 """
 
+import gc
 import os
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
@@ -207,6 +209,22 @@ def run(kernel: Callable, *args: Any, target: str = "trn2", lnc: int | None = No
     return _run(kernel, args, kwargs, target, lnc, data)
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's search for cycles, off: a trace is alive, and each search walks all of it.
+
+    That was two thirds of a run on shapes alone.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@_no_collection()
 def _run(kernel: Any, args: tuple, kwargs: dict, on: Any, lnc: Any, data: Any) -> Run:
     from .load import rebind
     name = _name(kernel)
