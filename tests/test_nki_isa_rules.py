@@ -503,6 +503,25 @@ REFUSED = [
     ("five", lambda t: nisa.iota(t.i, [[1, 2]] * 5), "iota: pattern: got"),
     ("float offset", lambda t: nisa.iota(t.i, [[1, 16]], 0.5),
      "iota: offset: got float; a whole number"),
+    ("no pairs", lambda t: nisa.iota(t.i, [16]),
+     "iota: pattern: got [16]; a list of [step, number] pairs of whole numbers"),
+    ("no whole pairs", lambda t: nisa.iota(t.i, [[1.0, 16]]), "iota: pattern: got [[1.0, 16]]"),
+    ("no elements", lambda t: nisa.iota(t.i, [[1, 0]]),
+     "iota: pattern: got [[1, 0]]; one to four [step, number] pairs, each number at least 1"),
+    ("33 bits", lambda t: nisa.iota(t.i, [[1, 16]], 2**31),
+     "iota: offset: got 2147483648; a 32-bit integer"),
+    ("pattern", lambda t: nisa.affine_select(t.f, [[1, 8]], 1, t.g, 0.0),
+     "affine_select: pattern: got [[1, 8]]"),
+    ("many indices", lambda t: nisa.local_gather(t.f, t.g, t.s[:, 0:1], 1, 17),
+     "local_gather: num_valid_indices: got 17; 1 to 16 indices for each 16 partitions"),
+    ("two types", lambda t: nisa.local_gather(t.h, t.g, t.s[:, 0:1]),
+     "local_gather: dst: got nl.bfloat16; the dtype of src_buffer, nl.float32"),
+    ("operator", lambda t: nisa.tensor_partition_reduce(t.f[0:1], nl.multiply, t.g),
+     "tensor_partition_reduce: op: got nl.multiply; one of nl.add, nl.average, nl.maximum"),
+    ("bits of floats", lambda t: nisa.tensor_partition_reduce(t.f[0:1], nl.bitwise_or, t.i),
+     "tensor_partition_reduce: got nl.float32; a bitvec operator takes integer types"),
+    ("type", lambda t: nisa.sequence_bounds(t.i[0:1, 0:8].reshape((1, 2, 4)), t.u[0:1, 0:4]),
+     "sequence_bounds: segment_ids: got nl.uint8; one of nl.float32, nl.int32"),
     ("cmp_op", lambda t: nisa.affine_select(t.f, [[1, 16]], 1, t.g, 0.0, nl.add),
      "affine_select: cmp_op: got nl.add; one of nl.equal"),
     ("index type", lambda t: nisa.nc_n_gather(t.f, t.g, t.i),
@@ -515,6 +534,16 @@ REFUSED = [
      "tensor_partition_reduce: dst: got [32, 16]; [1, 16]"),
     ("shape", lambda t: nisa.sequence_bounds(t.i[0:1], t.j[0:1]),
      "sequence_bounds: dst: got [1, 16]; [1, 2, 16]"),
+    ("type", lambda t: nisa.nonzero_with_count(t.n, t.f[:, 0:15]),
+     "nonzero_with_count: dst: got nl.uint32; one of nl.int32"),
+    ("type", lambda t: nisa.nonzero_with_count(t.i, t.h[:, 0:15]),
+     "nonzero_with_count: src: got nl.bfloat16; one of nl.float32, nl.int32"),
+    ("offset", lambda t: nisa.nonzero_with_count(t.i, t.f[:, 0:15], 0.5),
+     "nonzero_with_count: index_offset: got float; a whole number"),
+    ("padding", lambda t: nisa.nonzero_with_count(t.i, t.f[:, 0:15], 0, -1.0),
+     "nonzero_with_count: padding_val: got float; a whole number"),
+    ("v3", lambda t: nisa.nonzero_with_count(t.i, t.f[:, 0:15]),
+     "nonzero_with_count: got NeuronCore-v2 (trn1)", "trn1"),
     ("one more", lambda t: nisa.nonzero_with_count(t.i, t.f),
      "nonzero_with_count: dst: got [32, 16]; [32, 17]"),
 ]
@@ -717,6 +746,23 @@ def test_a_number_is_a_number(call):
     for wrong in ("1", True, [1.0]):
         with pytest.raises((NkiValidationError, TypeError)):
             run(lambda wrong=wrong: call(tiles(), wrong), outs=[], target="trn3", data=False)
+
+
+@pytest.mark.parametrize(("call", "legal", "other"), [
+    (lambda t, n: nisa.iota(t.i, [[1, 16]], n), 1, 1.0),
+    (lambda t, n: nisa.iota(t.i, [[n, 16]]), 1, 1.0),
+    (lambda t, n: nisa.affine_select(t.f, [[1, 16]], n, t.g, 0.0), 1, True),
+    (lambda t, n: nisa.local_gather(t.f, t.g, t.s[:, 0:1], n), 1, True),
+    (lambda t, n: nisa.nonzero_with_count(t.i, t.f[:, 0:15], n), 1, 1.0),
+    (lambda t, n: nisa.range_select(t.f, t.g, nl.less, nl.less, t.v, t.v, range_start=n), 1, 1.0),
+    (lambda t, n: nisa.tensor_reduce(t.v, nl.add, t.f, n), 1, 1.0),
+    (lambda t, n: nisa.nc_stream_shuffle(t.f, t.g, [n] * 32), 1, 1.0),
+    (lambda t, n: nisa.memset(t.i, n), 1, 1.0)])
+def test_a_whole_number_is_told_from_its_equals(call, legal, other):
+    """Also after the legal call, whose verdict is remembered: 1 == 1.0 == True."""
+    run(lambda: call(tiles(), legal), outs=[])
+    with pytest.raises((NkiValidationError, TypeError)):
+        run(lambda: call(tiles(), other), outs=[])
 
 
 def test_an_index_past_the_end_is_refused():

@@ -152,6 +152,12 @@ def number(what: str, role: str, kind: Any, bits: bool = False) -> None:
                      "" if bits else "A run-time value goes in as a tile of shape (P, 1)")
 
 
+def whole(what: str, role: str, value: Any) -> int:
+    """The operand as an int; 1.0 and True are none, though a memory of rules would not tell."""
+    number(what, role, type(value), bits=True)
+    return int(value)
+
+
 def scalar_or_vector(what: str, role: str, kind: Any, data: Layout, target: Target,
                      bits: bool = False) -> None:
     """A number, or a tile of shape (P, 1): float32 for arithmetic, integers for bit patterns."""

@@ -8,6 +8,7 @@ Source  nki.isa.iota, affine_select, nc_n_gather, local_gather, tensor_partition
 
 import math
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from .checks import (
     sbuf,
     shaped,
     tile,
+    whole,
 )
 from .values import bits, put_bits, rows
 
@@ -54,7 +56,8 @@ def iota(dst: NkiTensor, pattern, offset=0, channel_multiplier=0, name=None) -> 
     """
     core = current()
     steps = _pattern("iota", pattern)
-    work = _iota(core.target, is_tile("iota", "dst", dst), steps, offset, channel_multiplier)
+    work = _iota(core.target, is_tile("iota", "dst", dst), steps, whole("iota", "offset", offset),
+                 whole("iota", "channel_multiplier", channel_multiplier))
     if core.data:
         dst.put(_affine(steps, offset, channel_multiplier, dst.layout.P))
     return issue(core, work, (), (dst,), name)
@@ -63,9 +66,10 @@ def iota(dst: NkiTensor, pattern, offset=0, channel_multiplier=0, name=None) -> 
 def _pattern(what: str, pattern: Any) -> tuple[tuple[int, int], ...]:
     """[[step, number], ...] as tuples of integers."""
     try:
-        return tuple((int(step), int(count)) for step, count in pattern)
+        return tuple((index(step), index(count)) for step, count in pattern)
     except (TypeError, ValueError):
-        raise refuse(f"{what}: pattern", repr(pattern), "a list of [step, number] pairs") from None
+        raise refuse(f"{what}: pattern", repr(pattern),
+                     "a list of [step, number] pairs of whole numbers") from None
 
 
 def _affine(steps: Sequence[tuple[int, int]], offset: int, per_partition: int,
@@ -77,7 +81,7 @@ def _affine(steps: Sequence[tuple[int, int]], offset: int, per_partition: int,
     return total.astype(np.int32)
 
 
-def _fits(what: str, steps: tuple, dst: Layout, **int32: Any) -> None:
+def _fits(what: str, steps: tuple, dst: Layout, **int32: int) -> None:
     """An affine pattern has at most four dimensions and dst's elements."""
     if not 1 <= len(steps) <= 4 or any(count < 1 for _, count in steps):
         raise refuse(f"{what}: pattern", [list(s) for s in steps],
@@ -86,13 +90,13 @@ def _fits(what: str, steps: tuple, dst: Layout, **int32: Any) -> None:
         raise refuse(f"{what}: pattern", [list(s) for s in steps],
                      f"numbers whose product is the {dst.F} elements a partition of dst")
     for role, value in int32.items():
-        number(what, role, type(value), bits=True)
         if not -2**31 <= value < 2**31:
             raise refuse(f"{what}: {role}", value, "a 32-bit integer")
 
 
 @rule
-def _iota(target: Target, dst: Layout, steps: tuple, offset: Any, channel_multiplier: Any) -> Work:
+def _iota(target: Target, dst: Layout, steps: tuple, offset: int,
+          channel_multiplier: int) -> Work:
     what = "iota"
     _in_sbuf(what, target, dst=dst)
     _fits(what, steps, dst, offset=offset, channel_multiplier=channel_multiplier)
@@ -116,8 +120,9 @@ def affine_select(dst: NkiTensor, pattern, channel_multiplier, on_true_tile: Nki
     what = "affine_select"
     steps = _pattern(what, pattern)
     work = _affine_select(core.target, is_tile(what, "dst", dst),
-                          is_tile(what, "on_true_tile", on_true_tile), steps, channel_multiplier,
-                          type(on_false_value), cmp_op, offset)
+                          is_tile(what, "on_true_tile", on_true_tile), steps,
+                          whole(what, "channel_multiplier", channel_multiplier),
+                          type(on_false_value), cmp_op, whole(what, "offset", offset))
     if core.data:
         kind = dst.layout.dtype
         data = on_true_tile.read() if on_true_tile.layout.dtype is kind else dtypes.cast(
@@ -129,8 +134,8 @@ def affine_select(dst: NkiTensor, pattern, channel_multiplier, on_true_tile: Nki
 
 
 @rule
-def _affine_select(target: Target, dst: Layout, data: Layout, steps: tuple, channel_multiplier: Any,
-                   on_false: type, cmp_op: Any, offset: Any) -> Work:
+def _affine_select(target: Target, dst: Layout, data: Layout, steps: tuple, channel_multiplier: int,
+                   on_false: type, cmp_op: Any, offset: int) -> Work:
     what = "affine_select"
     _in_sbuf(what, target, dst=dst, on_true_tile=data)
     same_size(what, "on_true_tile", data, "dst", dst)
@@ -186,7 +191,9 @@ def local_gather(dst: NkiTensor, src_buffer: NkiTensor, index: NkiTensor, num_el
     what = "local_gather"
     work = _local_gather(core.target, is_tile(what, "dst", dst),
                          is_tile(what, "src_buffer", src_buffer), is_tile(what, "index", index),
-                         num_elem_per_idx, num_valid_indices)
+                         whole(what, "num_elem_per_idx", num_elem_per_idx),
+                         None if num_valid_indices is None
+                         else whole(what, "num_valid_indices", num_valid_indices))
     if core.data:
         P = index.layout.P
         lists = index.read().reshape(P // _CORE, _CORE, -1).swapaxes(1, 2).reshape(P // _CORE, -1)
@@ -287,8 +294,9 @@ def nonzero_with_count(dst: NkiTensor, src: NkiTensor, index_offset=0, padding_v
     """
     core = current()
     what = "nonzero_with_count"
-    work = _nonzero(core.target, is_tile(what, "dst", dst), is_tile(what, "src", src), index_offset,
-                    padding_val)
+    whole(what, "index_offset", index_offset)
+    whole(what, "padding_val", padding_val)
+    work = _nonzero(core.target, is_tile(what, "dst", dst), is_tile(what, "src", src))
     if core.data:
         written = dst.read().reshape(dst.layout.P, -1).copy()
         data = src.read().reshape(src.layout.P, -1)
@@ -302,13 +310,11 @@ def nonzero_with_count(dst: NkiTensor, src: NkiTensor, index_offset=0, padding_v
 
 
 @rule
-def _nonzero(target: Target, dst: Layout, src: Layout, offset: Any, padding: Any) -> Work:
+def _nonzero(target: Target, dst: Layout, src: Layout) -> Work:
     what = "nonzero_with_count"
     target.need(3, what)
     _in_sbuf(what, target, dst=dst, src=src)
     one_of(f"{what}: src", src.dtype, FP32, dtypes.int32)
     one_of(f"{what}: dst", dst.dtype, dtypes.int32)
     shaped(what, "dst", dst, src.P, src.F + 1)
-    number(what, "index_offset", type(offset), bits=True)
-    number(what, "padding_val", type(padding), bits=True)
     return Work(what, ("gpsimd",), elements=-(-src.P // _CORE) * src.F)

@@ -46,6 +46,7 @@ from .checks import (
     tile,
     tiles,
     vector_operand,
+    whole,
 )
 from .enums import reduce_cmd
 from .values import accumulate, applied, begin, column, registers, rows, scan
@@ -276,7 +277,8 @@ def range_select(dst: NkiTensor, on_true_tile: NkiTensor, comp_op0, comp_op1, bo
     work = _range_select(core.target, is_tile(what, "dst", dst),
                          is_tile(what, "on_true_tile", on_true_tile), comp_op0, comp_op1,
                          is_tile(what, "bound0", bound0), is_tile(what, "bound1", bound1),
-                         reduce_cmd, out, reduce_op, range_start, on_false_value)
+                         reduce_cmd, out, reduce_op, whole(what, "range_start", range_start),
+                         on_false_value)
     if core.data:
         data = rows(on_true_tile)
         at = (range_start + np.arange(data.shape[1])).astype(np.float32)
@@ -293,7 +295,7 @@ def range_select(dst: NkiTensor, on_true_tile: NkiTensor, comp_op0, comp_op1, bo
 @rule
 def _range_select(target: Target, dst: Layout, data: Layout, comp_op0: Any, comp_op1: Any,
                   bound0: Layout, bound1: Layout, command: reduce_cmd, out: Layout | None,
-                  reduce_op: Any, start: Any, on_false: Any) -> Work:
+                  reduce_op: Any, start: int, on_false: Any) -> Work:
     what = "range_select"
     target.need(3, what)
     tiles(what, target, dst, on_true_tile=data)
@@ -306,7 +308,6 @@ def _range_select(target: Target, dst: Layout, data: Layout, comp_op0: Any, comp
     one_of(f"{what}: reduce_op", reduce_op, maximum)
     one_of(f"{what}: reduce_cmd", command, reduce_cmd.reset_reduce, reduce_cmd.reduce,
            reduce_cmd.reset, reduce_cmd.idle)
-    number(what, "range_start", type(start), bits=True)
     if not 0 <= start <= 2**24 - data.F:
         raise refuse(f"{what}: range_start", start, f"indices up to 2^24, so 0 to {2**24 - data.F}",
                      "Float32 counts exactly only to there")

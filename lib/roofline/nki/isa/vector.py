@@ -43,6 +43,7 @@ from .checks import (
     tile,
     tiles,
     vector_operand,
+    whole,
 )
 from .enums import engine
 from .values import (
@@ -316,6 +317,7 @@ def tensor_reduce(dst: NkiTensor, op, data: NkiTensor, axis, negate=False, keepd
     core = current()
     op = operator(op, "tensor_reduce: op", table="reduction")
     axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    axes = tuple([whole("tensor_reduce", "axis", a) for a in axes])
     work = _tensor_reduce(core.target, is_tile("tensor_reduce", "dst", dst),
                           is_tile("tensor_reduce", "data", data), op, axes, bool(negate),
                           bool(keepdims))
@@ -478,7 +480,7 @@ def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask, name=None) -
     """
     core = current()
     what = "nc_stream_shuffle"
-    mask = tuple(shuffle_mask)
+    mask = tuple([whole(what, "shuffle_mask", m) for m in shuffle_mask])
     work = _stream_shuffle(core.target, is_tile(what, "dst", dst), is_tile(what, "src", src), mask)
     if core.data:
         lanes = [i for i in range(dst.layout.P) if mask[i % 32] != 255]
