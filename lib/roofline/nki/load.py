@@ -6,16 +6,17 @@ Assumes   the file's own project lies beside it or in its package
 Ignores   what the kernels do: run() counts it, lint reads their Python
 """
 
+import importlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 from ..count import Uncounted
 from .core import NkiValidationError
-from .project import Project, shown
+from .project import Missing, Project
 from .rebind import rebind as rebind
 
 
@@ -30,86 +31,69 @@ def load(path: str | Path) -> ModuleType:
     """Execute a kernel file with `nki` meaning this backend, and return its namespace.
 
     However the file spells its imports, and whether or not the real `nki` is installed. Files of
-    the same project (beside it, in its package, or another package that imports nki) load the
-    same way, once for this call. A framework that is not installed stops nothing until it is
-    used. Nothing of it is in sys.modules, and sys.path, sys.meta_path, os.environ and builtins
-    are as before.
+    the same project (beside it, in its package) load the same way, once. A framework that is not
+    installed stops nothing until it is used: where no `except ImportError` of the files expects
+    it, they are executed again with a stand-in. Nothing of it is in sys.modules, and sys.path,
+    sys.meta_path, os.environ and builtins are as before.
 
-    Raises LoadError for a file that is missing or is not Python, with the line where there is
-    one; NkiValidationError for an import of neuronxcc.nki.
+    Raises LoadError for a file that is missing, is not Python or fails, with the line where there
+    is one; NkiValidationError for an import of neuronxcc.nki.
     """
     file = Path(path).expanduser()
-    if file.is_dir() or not file.exists():
-        raise LoadError(f"load: {path}: {'it is a folder' if file.is_dir() else 'no such file'}; "
-                        f"expected a Python file with kernels. Check the path: relative ones "
-                        f"start at {Path.cwd()}")
-    if file.suffix != ".py":
-        raise LoadError(f"load: {path}: its name ends in {file.suffix or 'no suffix'!r}; kernels "
-                        f"live in a .py file. Put them in one, or pass the function to nki.run")
+    if not file.is_file() or file.suffix != ".py":
+        why = ("it is a folder" if file.is_dir() else "no such file" if not file.exists()
+               else f"its name ends in {file.suffix or 'no suffix'!r}")
+        raise LoadError(f"load: {path}: {why}; expected a Python file, .py. Relative paths start "
+                        f"at {Path.cwd()}; a function needs no file: pass it to nki.run")
     file = file.resolve()
-    root, name = _package(file)
-    project = Project([root])
-    with _kept() as before:
-        project.path_before = before
-        try:
-            module = project.module(name, file)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            raise _told(error, project, file) from None
-        finally:
-            project.loading = False
-    return module
-
-
-def _package(file: Path) -> tuple[Path, str]:
-    """The folder that imports start from, and the file's dotted name under it."""
-    parts = [] if file.stem == "__init__" else [file.stem.replace(".", "_")]
-    root = file.parent
-    while (root / "__init__.py").exists():
-        parts.insert(0, root.name)
+    names, root = [] if file.stem == "__init__" else [file.stem.replace(".", "_")], file.parent
+    while (root / "__init__.py").exists() and root.name.isidentifier():
+        names.insert(0, root.name)
         root = root.parent
-    return root, ".".join(parts)
-
-
-@contextmanager
-def _kept() -> Iterator[list[str]]:
-    """Put sys.path, sys.meta_path and os.environ back; yields the sys.path there was."""
-    path, finders, environ = list(sys.path), list(sys.meta_path), dict(os.environ)
+    project = Project(root)
+    before, finders, environ = list(sys.path), list(sys.meta_path), dict(os.environ)
+    importlib.invalidate_caches()  # files may be newer than what it knows of their folders
     try:
-        yield path
+        return _executed(project, names, file)
+    except (Exception, SystemExit) as error:
+        raise _told(error, project, file) from None
     finally:
-        sys.path[:], sys.meta_path[:] = path, finders
-        for key in os.environ.keys() - environ.keys():
-            del os.environ[key]
+        project.loading = False
+        sys.path[:], sys.meta_path[:] = before, finders
+        os.environ.clear()
         os.environ.update(environ)
 
 
-def _told(error: BaseException, project: "Project", main: Path) -> BaseException:
+def _executed(project: Project, names: list[str], file: Path) -> ModuleType:
+    spec = spec_from_file_location(".".join(names), file)
+    assert spec is not None  # it is, for a .py file
+    while True:
+        try:
+            if names[1:]:
+                project.find(".".join(names[:-1]), inside=True)
+            return project.modules.get(spec.name) or project.module(spec)
+        except Missing as error:  # and none of the files expects that
+            project.absent.add(str(error.name))
+            project.modules.clear()
+
+
+def _told(error: BaseException, project: Project, main: Path) -> BaseException:
     """The error of a load in our form: which file, which line, what."""
-    where, line = main, 0
-    at = error.__traceback__
+    where, line, at = str(main), 0, error.__traceback__
     while at:
-        if at.tb_frame.f_code.co_filename in project.files:
-            where, line = Path(at.tb_frame.f_code.co_filename), at.tb_lineno
+        if at.tb_frame.f_builtins is project.builtins:
+            where, line = at.tb_frame.f_code.co_filename, at.tb_lineno
         at = at.tb_next
-    if isinstance(error, SyntaxError) and error.filename in project.files:
-        where, line = Path(error.filename), error.lineno or 0
-    place = f"{shown(where)}{f', line {line}' if line else ''}"
-    if isinstance(error, NkiValidationError | Uncounted):
-        said = str(error)
-        return error if where.name in said else type(error)(f"{place}: {said}")
-    if isinstance(error, LoadError):
-        return error
+    said, advice = f"{type(error).__name__}: {error}", (
+        'The file\'s own top level fails; correct it, or put it under `if __name__ == "__main__":`')
     if isinstance(error, SyntaxError):
-        text = (error.text or "").strip()
-        return LoadError(f"load: {place}: not Python: {error.msg}{f': {text}' if text else ''}. "
-                         f"Correct the line and load the file again")
-    if isinstance(error, UnicodeError):
-        return LoadError(f"load: {place}: not Python: its bytes are no text ({error}). "
-                         f"Save it as UTF-8")
-    if isinstance(error, SystemExit):
-        return LoadError(f"load: {place}: the file ends the program (exit {error.code!r}) as it "
-                         f'loads. Put that part under `if __name__ == "__main__":`')
-    return LoadError(f"load: {place}: {type(error).__name__}: {error}. The file's own top level "
-                     f"fails; correct it and load the file again")
+        where, line = error.filename or where, error.lineno or 0
+        said = f"not Python: {': '.join(filter(None, (error.msg, (error.text or '').strip())))}"
+        advice = "Correct it and load the file again"
+    with suppress(ValueError):  # as a reader would type it
+        where = str(Path(where).relative_to(Path.cwd().resolve()))
+    place = f"{where}{f', line {line}' if line else ''}"
+    if isinstance(error, NkiValidationError | Uncounted):
+        known = Path(where).name in str(error)  # a run inside the file has said its line
+        return error if known else type(error)(f"{place}: {error}")
+    return LoadError(f"load: {place}: {said}. {advice}")
