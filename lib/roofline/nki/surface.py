@@ -7,23 +7,15 @@ Ignores   what an argument may be; each instruction checks its own
 """
 
 import importlib
-import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from ..count import Uncounted
-
-SUBMODULES = ("isa", "language", "collectives")
-_NEXT = {
-    "nki.collectives": "Bytes between ranks are no part of one core's count: count the kernel "
-                       "without them",
-    "nki.language.NkiTensor": "Use another view of the tensor",
-}
-_ELSE = "Use one that is counted: nki.surface()[{!r}].implemented"
 
 
 @dataclass(frozen=True)
@@ -61,15 +53,14 @@ def documented() -> Mapping[str, Names]:
     'dst, data, name=None'
     """
     found: dict[str, Names] = {}
-    for module in ("", *SUBMODULES):
-        table = _table()[module or "nki"]
-        namespace = f"nki.{module}" if module else "nki"
-        classes = table.get("classes", {})
-        found[namespace] = Names(_texts(table), table.get("enums", {}), table.get("values", {}),
-                                 tuple(classes))
-        for name, members in classes.items():
-            attributes = dict.fromkeys(members.get("attributes", ()), "")
-            found[f"{namespace}.{name}"] = Names(_texts(members), {}, attributes)
+    for module in ("nki", "isa", "language", "collectives"):
+        table = _table()[module]
+        space, classes = "nki" if module == "nki" else f"nki.{module}", table.get("classes", {})
+        found[space] = Names(_texts(table), table.get("enums", {}), table.get("values", {}),
+                             tuple(classes))
+        for name, held in classes.items():
+            found[f"{space}.{name}"] = Names(
+                _texts(held), {}, dict.fromkeys(held.get("attributes", ()), ""))
     return found
 
 
@@ -80,81 +71,56 @@ def _texts(table: Mapping[str, Any]) -> dict[str, str]:
 def stub(namespace: str, name: str) -> Any:
     """What stands in for a documented name without a rule: its use raises Uncounted.
 
-    A function has the documented signature and refuses when it is called, a class when it is
-    built; a constant has nothing to hand out, so it refuses at once.
-
-    Raises AttributeError where NKI documents no such name. A module asks in its hook:
+    A function has the documented signature (a default of ... is not documented) and refuses when
+    it is called, a class when it is built; a constant has nothing to hand out, so it refuses at
+    once. Raises AttributeError where NKI documents no such name. A module asks in its hook:
 
         def __getattr__(name):
             return stub("nki.isa", name)
     """
-    names = documented()[namespace]
+    names, version = documented()[namespace], _table()["version"]
     if name not in names.functions and name not in names.all:
-        raise AttributeError(_unknown(namespace, name, names), name=name)
-    version = _table()["version"]
-    hint = _NEXT.get(namespace, _ELSE.format(namespace))
+        near = [] if name.startswith("_") else get_close_matches(name, names.all, n=1)
+        raise AttributeError(
+            f"{namespace} has no attribute {name!r}; NKI {version} documents none. "
+            + (f"Did you mean {near[0]}?" if near else "See the NKI API reference."), name=name)
 
     def uncounted() -> Uncounted:
         return Uncounted(f"{namespace}.{name}: not counted: NKI {version} documents it, this "
-                         f"backend has no rule for it. {hint}.")
+                         f"backend has no rule for it. nki.surface()[{namespace!r}] tells which "
+                         f"have one.")
 
-    made = _Scope()
     if name in names.functions:  # as dataclasses do: Python binds the arguments, words TypeErrors
         lines = f"def {name}({names.functions[name]}): raise _uncounted()"
     elif name in names.classes:
         lines = f"class {name}:\n def __init__(self, *args, **kwargs): raise _uncounted()"
     else:
         raise uncounted()
+    made = _Scope()
     # The file's name keeps its frame among this package's, so an error names the kernel's line.
     exec(compile(lines, f"{__file__}:{name}", "exec"), {"_uncounted": uncounted}, made)
-    found = made[name]
-    inside = namespace.split(".")
-    found.__module__ = ".".join(inside[:2])
-    found.__qualname__ = ".".join([*inside[2:], name])
+    found, inside = made[name], namespace.split(".")
+    found.__module__, found.__qualname__ = ".".join(inside[:2]), ".".join([*inside[2:], name])
     found.__doc__ = f"Documented in NKI {version}; its use raises Uncounted."
     found.uncounted = True
     return found
-
-
-def signature(namespace: str, name: str) -> inspect.Signature:
-    """The documented signature, without annotations; a default of ... is not documented.
-
-    >>> signature("nki.language", "softmax")
-    <Signature (x, axis=-1, dtype=None)>
-    """
-    return inspect.signature(stub(namespace, name))
 
 
 class _Scope(dict[str, Any]):
     """What a default may name, such as `engine.unknown`: names of nki.isa and nki.language."""
 
     def __missing__(self, name: str) -> Any:
-        for namespace in ("nki.isa", "nki.language"):
-            home = vars(_home(namespace))  # vars: a module's hook would ask here again
-            if name in home:
-                return home[name]
-        raise KeyError(name)
-
-
-def _unknown(namespace: str, name: str, names: Names) -> str:
-    said = f"{namespace} has no attribute {name!r}"
-    if name.startswith("_"):
-        return said
-    import difflib
-
-    near = difflib.get_close_matches(name, names.all, n=1)
-    return (f"{said}; NKI {_table()['version']} documents none. "
-            + (f"Did you mean {near[0]}?" if near else "Look it up in the NKI API reference."))
+        # vars: a module's hook would ask here again
+        return (vars(_home("nki.language")) | vars(_home("nki.isa")))[name]
 
 
 def _home(namespace: str) -> Any:
     """Our module or class of that name; for tile_size, the class of the object."""
-    module, _, cls = namespace.removeprefix("nki").removeprefix(".").partition(".")
-    found = importlib.import_module(f"{__package__}.{module}" if module else str(__package__))
-    if cls:
-        found = getattr(found, cls)
-        return found if isinstance(found, type) else type(found)
-    return found
+    *_, inside = namespace.partition("nki")
+    module, _, cls = inside.removeprefix(".").partition(".")
+    found = importlib.import_module(f"{__package__}.{module}".rstrip("."))
+    held = getattr(found, cls) if cls else found
+    return type(held) if cls and not isinstance(held, type) else held
 
 
 @dataclass(frozen=True)
@@ -166,58 +132,42 @@ class Part:
     missing: tuple[str, ...]
 
     @property
-    def documented(self) -> int:
-        """How many names."""
-        return len(self.implemented) + len(self.missing)
-
-    @property
-    def share(self) -> float:
-        """Implemented over documented, 0 to 1."""
-        return len(self.implemented) / self.documented
-
-    @property
     def functions(self) -> "Part":
         """The same, of functions and methods alone; enums, dtypes and constants left out."""
         known = documented()[self.namespace].functions
-        return Part(self.namespace, tuple(n for n in self.implemented if n in known),
-                    tuple(n for n in self.missing if n in known))
+        return Part(self.namespace, *(tuple(n for n in names if n in known)
+                                      for names in (self.implemented, self.missing)))
+
+    @property
+    def _cell(self) -> str:
+        ours, names = len(self.implemented), len(self.implemented) + len(self.missing)
+        return f"{ours:3d} of {names:3d} {ours / names:5.0%}" if names else f"{'none':>16}"
 
 
-@dataclass(frozen=True, repr=False)
-class Surface:
-    """How much of the documented NKI this backend implements, one Part a namespace."""
+class Surface(dict[str, Part]):
+    """How much of the documented NKI this backend implements: surface()["nki.isa"].missing."""
 
-    parts: tuple[Part, ...]
-
-    def __getitem__(self, namespace: str) -> Part:
-        """The Part of "nki.isa", say. Raises KeyError for a namespace NKI does not have."""
-        for part in self.parts:
-            if part.namespace == namespace:
-                return part
-        raise KeyError(f"surface: got {namespace!r}; NKI documents "
-                       f"{', '.join(part.namespace for part in self.parts)}")
+    def __missing__(self, namespace: str) -> Part:
+        raise KeyError(f"surface: got {namespace!r}; NKI documents {', '.join(self)}")
 
     def __repr__(self) -> str:
         title = f"NKI {_table()['version']} (Neuron SDK {_table()['sdk']})"
-        width = max(len(title), *(len(part.namespace) for part in self.parts))
-        lines = [f"{title:{width}}  {'functions':>16}   {'all names':>16}"]
-        for part in self.parts:
-            cells = [f"{len(p.implemented):3d} of {p.documented:3d} {p.share:5.0%}"
-                     if p.documented else f"{'none':>16}" for p in (part.functions, part)]
-            lines.append(f"{part.namespace:{width}}  {'   '.join(cells)}".rstrip())
-        return "\n".join(lines)
+        width = max(map(len, (title, *self)))
+        rows = [f"{name:{width}}  {part.functions._cell}   {part._cell}"
+                for name, part in self.items()]
+        return "\n".join([f"{title:{width}}  {'functions':>16}   {'all names':>16}", *rows])
 
 
 def surface() -> Surface:
     """What this backend implements of each documented namespace: counts, shares, the missing."""
-    parts = []
-    for namespace, names in documented().items():
+    found = Surface()
+    for space, names in documented().items():
+        ours = {name for name in names.all
+                if implemented(_home(space), name, called=name in names.functions)}
         if names.all:
-            home = _home(namespace)
-            ours = tuple(name for name in names.all
-                         if implemented(home, name, called=name in names.functions))
-            parts.append(Part(namespace, ours, tuple(n for n in names.all if n not in ours)))
-    return Surface(tuple(parts))
+            found[space] = Part(space, tuple(n for n in names.all if n in ours),
+                                tuple(n for n in names.all if n not in ours))
+    return found
 
 
 def implemented(home: Any, name: str, called: bool = True) -> bool:
@@ -225,16 +175,13 @@ def implemented(home: Any, name: str, called: bool = True) -> bool:
 
     called   it is a function or method, so code of this package has to stand behind it
     """
-    if isinstance(home, type):
-        names = {n for cls in home.__mro__[:-1] for n in (*vars(cls), *_annotated(cls))}
-        return name in names and not hasattr(getattr(home, name, None), "uncounted")
     try:
         found = getattr(home, name, None)
     except Uncounted:
         return False
-    borrowed = called and not str(getattr(found, "__module__", "")).startswith(str(__package__))
-    return found is not None and not borrowed and not hasattr(found, "uncounted")
-
-
-def _annotated(cls: type) -> Mapping[str, Any]:
-    return vars(cls).get("__annotations__", {})
+    if isinstance(home, type):  # without what every object has
+        return not hasattr(found, "uncounted") and any(
+            name in (*vars(cls), *vars(cls).get("__annotations__", ()))
+            for cls in home.__mro__[:-1])
+    ours = not called or str(getattr(found, "__module__", "")).startswith(str(__package__))
+    return found is not None and ours and not hasattr(found, "uncounted")
