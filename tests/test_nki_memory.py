@@ -713,3 +713,11 @@ def test_a_kernels_class_gets_the_constructor_of_the_language_guide():
         assert (made.x, made.y, made.z) == fields and made.after == made.x
     with pytest.raises(TypeError, match="Tile has"):
         Tile(1, 2, 3, 4)
+
+
+def test_a_tensor_is_not_compared_with_a_number():
+    """`t == 0` would be False without a word; `t == None` asks whether there is a tensor."""
+    t, _ = counted((4, 4))
+    with pytest.raises(NkiValidationError, match="the truth of tensor"):
+        bool(t == 0)
+    assert t != None and t in [t]  # noqa: E711, PT018

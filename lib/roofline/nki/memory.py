@@ -80,6 +80,9 @@ class VirtualRegister(NKIObject):
                          "unknown", "Run with data=True")
         return self.state
 
+    def __repr__(self) -> str:
+        return "<register>" if self.state is None else f"<register of {self.state}>"
+
     def __bool__(self) -> bool:
         return self.value("while") != 0  # the condition of a dynamic loop
 
@@ -230,6 +233,12 @@ class NkiTensor(NKIObject):
                      "Python runs at compile time and cannot read a tile's values",
                      "Select with nisa.select_reduce or nisa.tensor_copy_predicated")
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (int, float)):
+            self.__bool__()  # refuses
+        return self is other
+
+    __hash__ = object.__hash__
     __iter__ = None  # a for loop over a tensor is not NKI
 
     def __len__(self) -> int:
