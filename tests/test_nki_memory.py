@@ -720,4 +720,4 @@ def test_a_tensor_is_not_compared_with_a_number():
     t, _ = counted((4, 4))
     with pytest.raises(NkiValidationError, match="the truth of tensor"):
         bool(t == 0)
-    assert t != None and t in [t]  # noqa: E711, PT018
+    assert t != None and t in [t]  # noqa: E711
