@@ -158,10 +158,9 @@ def written(kernel: str, traces: Sequence[Trace], results: Sequence[NkiTensor]) 
     wanted = {t.storage.allocation: t for t in results if not t.storage.allocation.argument}
     views: dict[Allocation, dict[View, None]] = {own: {} for own in wanted}
     for trace in traces:
-        for issued in trace.issued:
-            for own, layout, offset in issued[3]:
-                if own in views:
-                    views[own][layout, offset] = None
+        for own, layout, offset in trace.scan.stores:
+            if own in views:
+                views[own][layout, offset] = None
     for result in results:
         own = result.storage.allocation
         if own in views and not any(layout.indirect for layout, _ in views[own]):
@@ -186,18 +185,19 @@ def _complete(kernel: str, result: NkiTensor, stores: list[View]) -> None:
 
 
 def unwritten(traces: Sequence[Trace]) -> Iterator[str]:
-    """Warnings: tensors of the kernel's own that it reads before it has written any of them."""
-    shared = {own for trace in traces for issued in trace.issued for own, _, _ in issued[3]
+    """Warnings: tensors of the kernel's own that it reads before it has written any of them.
+
+    What an accumulating matmul reads of PSUM is isa.tensor's to tell.
+    """
+    shared = {own for trace in traces for own, _, _ in trace.scan.stores
               if own.buffer is MemoryRegion.shared_hbm} if len(traces) > 1 else set()
     for trace in traces:
-        seen = set(shared)  # the other core may have written it
-        for work, site, reads, writes, _ in trace.issued:
-            for own, _, _ in reads:
-                if own not in seen and not own.argument and work.opcode != "nc_matmul":
-                    yield (f"{own.name} is read before anything was written to it; fresh memory "
-                           f"holds what was there before. {site.line.described}")
-                seen.add(own)
-            seen.update([own for own, _, _ in writes])
+        for own, at in trace.scan.early:
+            record = trace[at]
+            accumulates = own.buffer is MemoryRegion.psum and record.opcode == "nc_matmul"
+            if not (own.argument or own in shared or accumulates):
+                yield (f"{own.name} is read before anything was written to it; fresh memory "
+                       f"holds what was there before. {record.line.described}")
 
 
 # --- two cores ---------------------------------------------------------------------------------

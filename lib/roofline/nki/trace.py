@@ -17,6 +17,8 @@ from .core import Work
 from .memory import Allocation, Layout, MemoryRegion
 from .source import Line, Site
 
+Place = tuple[Allocation, Layout, int]  # what an instruction touches, and from which element on
+
 UNKNOWN = "unknown"
 NOTHING = "-"
 SHOWN = 40  # characters of a source line in a table
@@ -129,19 +131,43 @@ class Trace(Sequence[Record]):
         return f"{len(self):,} instructions of core {self.core}"
 
     @cached_property
-    def totals(self) -> "dict[tuple[Work, Site], list[int]]":
-        """(Work, Site) -> [instructions, HBM bytes read, written]; one pass over all."""
-        found: dict[tuple[Work, Site], list[int]] = {}
-        for work, site, reads, writes, _ in self.issued:
-            row = found.get((work, site))
+    def scan(self) -> "Scan":
+        """What one pass over all instructions finds."""
+        totals: dict[tuple[Work, Site], list[int]] = {}
+        first: dict[Allocation, int] = {}
+        last: dict[Allocation, int] = {}
+        early, stores = [], []
+        for i, (work, site, reads, writes, _) in enumerate(self.issued):
+            row = totals.get((work, site))
             if row is None:
-                row = found[work, site] = [0, 0, 0]
+                row = totals[work, site] = [0, 0, 0]
             row[0] += 1
             for place in reads:
+                own = place[0]
+                last[own] = i
+                if own not in first:
+                    first[own] = i
+                    early.append((own, i))
                 row[1] += place[1].hbm_bytes
             for place in writes:
-                row[2] += place[1].hbm_bytes
-        return found
+                own, nbytes = place[0], place[1].hbm_bytes
+                if own not in first:
+                    first[own] = i
+                if nbytes:
+                    row[2] += nbytes
+                    stores.append(place)
+        lives = {own: (at, last.get(own, at)) for own, at in first.items() if own.partitions}
+        return Scan(totals, lives, early, stores)
+
+    @property
+    def totals(self) -> "dict[tuple[Work, Site], list[int]]":
+        """(Work, Site) -> [instructions, HBM bytes read, written]."""
+        return self.scan.totals
+
+    @property
+    def lives(self) -> dict[Allocation, tuple[int, int]]:
+        """On-chip allocation -> (first write, last read), as indices of instructions."""
+        return self.scan.lives
 
     @cached_property
     def count(self) -> Count:  # type: ignore[override]  # Sequence's count(value) is of no use here
@@ -153,21 +179,21 @@ class Trace(Sequence[Record]):
         rows = self.totals.values()
         return Count(work, sum(row[1] for row in rows), sum(row[2] for row in rows))
 
-    @cached_property
-    def lives(self) -> "dict[Allocation, tuple[int, int]]":
-        """On-chip allocation -> (first write, last read), as indices of instructions."""
-        first: dict[Allocation, int] = {}
-        last: dict[Allocation, int] = {}
-        for i, (_, _, reads, writes, _) in enumerate(self.issued):
-            for place in reads:
-                own = place[0]
-                last[own] = i
-                if own not in first:
-                    first[own] = i
-            for place in writes:
-                if place[0] not in first:
-                    first[place[0]] = i
-        return {own: (at, last.get(own, at)) for own, at in first.items() if own.partitions}
+
+@dataclass(frozen=True)
+class Scan:
+    """Sums and spans of a trace.
+
+    totals   (Work, Site) -> [instructions, HBM bytes read, written]
+    lives    on-chip allocation -> (first write, last read), as indices of instructions
+    early    allocations that were read before anything wrote them, and the index of the read
+    stores   every HBM place that was written, in order
+    """
+
+    totals: dict[tuple[Work, Site], list[int]]
+    lives: dict[Allocation, tuple[int, int]]
+    early: list[tuple[Allocation, int]]
+    stores: list[Place]
 
 
 # --- occupancy -------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ def nc_matmul(dst: NkiTensor, stationary: NkiTensor, moving: NkiTensor, is_stati
         for role, operand in (("dst", dst), ("stationary", stationary), ("moving", moving)):
             is_tile("nc_matmul", role, operand)
         raise
-    work = _matmul(core.target, *layouts, bool(is_transpose), perf_mode,
-                   tuple(tile_position), tuple(tile_size))
+    tiling = (tuple(tile_position), tuple(tile_size)) if tile_position or tile_size else ((), ())
+    work = _matmul(core.target, *layouts, bool(is_transpose), perf_mode, *tiling)
     opened = _accumulates(core, dst, accumulate)
     if core.data:
         a, b = stationary.values(), moving.values()
