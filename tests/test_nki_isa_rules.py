@@ -768,8 +768,27 @@ def test_a_whole_number_is_told_from_its_equals(call, legal, other):
 def test_an_index_past_the_end_is_refused():
     def body(x, at, out):
         nisa.nc_n_gather(out, x, at)
-    with pytest.raises(NkiValidationError, match="index: got 9; a partition has 4 elements"):
-        run(body, draw((1, 4)), np.array([[0, 9]], np.uint32), outs=[(1, 2)])
+    for last in (4, 9):
+        with pytest.raises(NkiValidationError, match=f"index: got {last}; a partition has 4 el"):
+            run(body, draw((1, 4)), np.array([[0, last]], np.uint32), outs=[(1, 2)])
+    run(body, draw((1, 4)), np.array([[0, 3]], np.uint32), outs=[(1, 2)])
+
+
+def test_limits_are_inside():
+    """The largest and smallest that the documents allow."""
+    def body(eight, most, longest, stats):
+        nisa.max8(eight, eight)
+        nisa.max8(eight, most)
+        nisa.iota(eight, [[0, 8]], -2**31, 0)
+        nisa.iota(eight, [[0, 8]], 2**31 - 1, 0)
+        nisa.bn_stats(stats, most[:, 0:512])
+        nisa.memset(longest, 0)
+        nisa.memset(new((1, 4096), nl.bfloat16, PSUM), 0.0)
+    run(body, outs=[(1, 8), (1, 16384), ((1, 65536), nl.uint8), (1, 6)])
+    for role, call in (("src", lambda x: nisa.max8(x, new((1, 16385), nl.float32))),
+                       ("offset", lambda x: nisa.iota(x, [[0, 8]], -2**31 - 1))):
+        with pytest.raises(NkiValidationError, match=role):
+            run(call, outs=[(1, 8)])
 
 
 def test_what_the_documents_leave_open_raises_uncounted():
