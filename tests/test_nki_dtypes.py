@@ -118,6 +118,16 @@ def test_tf32_is_the_nearest_number_of_eleven_bits(x):
     assert int(np.abs(got).view(np.uint32)[0]) == wanted
 
 
+@pytest.mark.parametrize("start", [1.0, -3.0e38, 2.0**-126, 0.0])
+def test_tf32_rounds_every_tail_of_13_bits(start):
+    """Float32's patterns count up with its values: rounding to 2^13 of them is a division."""
+    bits = np.float32(start).view(np.uint32).astype(np.int64) + np.arange(2**15)
+    below, tail = np.divmod(bits, 2**13)
+    wanted = (below + ((tail > 2**12) | ((tail == 2**12) & (below % 2 == 1)))) * 2**13
+    got = cast(bits.astype(np.uint32).view(np.float32), dtypes.tfloat32)
+    np.testing.assert_array_equal(got.view(np.uint32), wanted)
+
+
 def test_tf32_keeps_nan_and_inf():
     got = cast(np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0]), dtypes.tfloat32)
     np.testing.assert_array_equal(got, np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0]))

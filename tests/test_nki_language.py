@@ -239,12 +239,16 @@ def test_variance_keeps_its_axes_whatever_keepdims_says(axis):
     for keepdims in (False, True):
         got = through(lambda x, k=keepdims: nl.var(x, axis, keepdims=k), Z)[0]
         np.testing.assert_allclose(got, Z.var(axis, keepdims=True), rtol=1e-5)
+    low = Z.astype(ml_dtypes.bfloat16)
+    assert through(lambda x: nl.var(x, axis), low)[0].dtype == low.dtype
 
 
 def test_all_is_a_logical_and():
     truth = np.ones((4, 8), F32)
     truth[1, 3] = truth[2, 0] = 0
     assert through(lambda x: nl.all(x, 1), truth)[0].tolist() == [[1], [0], [0], [1]]
+    assert through(lambda x: nl.all(x.reshape((4, 2, 4)), 2), truth)[0].tolist() == [
+        [1, 1], [0, 1], [0, 1], [1, 1]]
 
 
 @pytest.mark.parametrize("axis", [0, (0, 1), 1, (1, 3), 4, (), -4])
@@ -330,6 +334,17 @@ def test_broadcasting_partitions_is_a_matmul_with_ones(shape, wide, columns, dty
     assert [r.writes[0].layout.F for r in products] == columns
     assert run.count.hbm_read_bytes == x.nbytes
     assert run.count.hbm_write_bytes == run.outputs[0].nbytes
+
+
+def test_broadcasting_partitions_of_a_tile_in_psum_copies_it_first():
+    """The Tensor Engine reads SBUF alone."""
+    def widened(x):
+        tile = nl.ndarray((1, 8), nl.float32, nl.psum)
+        nisa.tensor_copy(tile, x)
+        return nl.broadcast_to(tile, (4, 8))
+    got, opcodes = through(widened, X[:1])
+    np.testing.assert_array_equal(got, np.repeat(X[:1], 4, axis=0))
+    assert opcodes == ["tensor_copy", "tensor_copy", "memset", "nc_matmul", "tensor_copy"]
 
 
 def test_broadcast_to_leaves_what_fits_and_refuses_what_does_not():
@@ -546,6 +561,7 @@ def test_a_dynamic_loop_counts_from_data():
     (lambda body: nl.fori_loop(0, 2, body, 0), "nl.fori_loop: step: got 0; a positive integer"),
     (each(lambda: nl.dynamic_range(0, 2, nisa.register_alloc(1))), "a positive integer, known"),
     (lambda body: nl.while_loop(1, body), "nl.while_loop: got int; a register"),
+    (each(lambda: (nisa.register_move(i, 0) for i in nl.dynamic_range(2))), "a loop's own reg"),
     (lambda body: nl.while_loop(nisa.register_alloc(1), lambda r: None), "got NoneType; a reg")])
 def test_a_loop_that_the_documents_do_not_allow_is_refused(loop, message):
     with pytest.raises(NkiValidationError, match=message):
@@ -596,6 +612,7 @@ def test_device_print_shows_values_where_there_are_some(capsys):
 def test_tile_size_is_the_targets():
     size = nl.tile_size
     assert (size.pmax, size.psum_bank_fmax, size.psum_num_banks) == (128, 512, 8)
+    assert (size.psum_bank_fmax_bytes, size.psum_fmax, size.bn_stats_fmax) == (2048, 512, 512)
     sizes = {}
     for target in ("trn1", "trn2", "trn3"):
         def kernel(x, target=target):
