@@ -406,6 +406,14 @@ def test_view_keeps_the_bits(old, new):
         np.testing.assert_array_equal(got.view(old).array.view(np.uint8), b.view(np.uint8))
 
 
+def test_view_asks_nothing_of_the_stride_of_one_element():
+    """Rows of 6 bytes are no whole number of int32; a single row of 4 bytes is one."""
+    t = nl.ndarray((2, 3, 6), nl.int8)
+    assert t[0:1, 0:1, 0:4].view(nl.int32).shape == (1, 1, 1)
+    with pytest.raises(NkiValidationError, match=r"strides \[18, 6, 1\] of 1 bytes are no whole"):
+        t[:, 0:1, 0:4].view(nl.int32)
+
+
 # --- access patterns ------------------------------------------------------------------------
 
 def walked(array: np.ndarray, pattern, offset: int) -> np.ndarray:
