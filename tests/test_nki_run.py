@@ -661,6 +661,10 @@ def _iterates(x):
         pass
 
 
+def _misspells(x):
+    nisa.dma_cpy(x, x)
+
+
 def _compares(x):
     return x + 1
 
@@ -679,6 +683,7 @@ def _compares(x):
     (_assigns, "tensor x [4, 3]: assignment: got int; a tile is assigned"),
     (_truth, "cannot read a tile's values"),
     (_iterates, "_iterates: TypeError: 'NkiTensor' object is not iterable"),
+    (_misspells, "_misspells: AttributeError: nki.isa has no attribute 'dma_cpy'; NKI 0.6.0"),
     (_compares, "_compares: TypeError: unsupported operand"),
 ], ids=lambda v: v.__name__ if callable(v) else "")
 @BOTH
@@ -1018,3 +1023,13 @@ def test_equal_totals_of_different_dtypes_do_not_agree():
 def test_only_counts_compare(what):
     with pytest.raises(nki.NkiValidationError, match="compare: formula: got "):
         nki.compare(what, None, Count())
+
+
+@pytest.mark.parametrize("data", [True, False])
+def test_a_bare_shape_is_told_what_is_missing(data):
+    def doubled(x):
+        return nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+
+    with pytest.raises(nki.NkiValidationError,
+                       match=r'got \(4, 4\) where .* data=False .*\(\(128, 512\), "bf16"\)'):
+        nki.run(doubled, (4, 4), data=data)

@@ -338,10 +338,13 @@ def _explain(error: BaseException, kernel: str) -> str:
         return f"{kernel}: got the end of the program ({said}); a kernel returns its results"
     inside = [tb.tb_frame.f_code for tb in frames[at + 1:]]
     ours = [code.co_name for code in inside if code.co_filename.startswith(HERE)]
-    if at >= 0 and ours:
+    if at >= 0 and ours and ours[0] != "__getattr__":  # there it says itself what is not there
         called = {"__getitem__": "index"}.get(ours[0], ours[0])
         return (f"{called}: got arguments it cannot take ({said}); see its documented signature "
                 "with help()")
     if isinstance(error, AssertionError):
         return f"{kernel}: its own assert failed: {error}".rstrip(": ")
+    if isinstance(error, AttributeError) and isinstance(error.obj, (tuple, list)):
+        return (f"{kernel}: got {error.obj!r:.60} where it expects a tensor ({said}); pass an "
+                'array, or with data=False a shape with its dtype: ((128, 512), "bf16")')
     return f"{kernel}: {said}"
