@@ -187,8 +187,12 @@ def shared_constant(constant) -> NkiTensor:
     Source: nki.language.shared_constant.
     """
     from_file = isinstance(constant, (str, Path))
-    array = np.load(constant) if from_file else np.asarray(constant)
-    if array.dtype.name not in _CONSTANTS:
+    try:
+        array = np.load(constant) if from_file else np.asarray(constant)
+    except (OSError, ValueError) as error:  # no such file, or none that NumPy wrote; ragged lists
+        raise refuse("nl.shared_constant", f"{constant!r} ({error})",
+                     "an array, or the path of a .npy file") from None
+    if array.dtype.name not in _CONSTANTS or not array.dtype.isnative:
         raise refuse("nl.shared_constant", f"dtype {array.dtype}",
                      f"one of {', '.join(_CONSTANTS)}", "Convert the array")
     contents = np.array(array, order="C").reshape(-1).view(np.uint8)
@@ -208,7 +212,7 @@ def shared_identity_matrix(n, dtype=dtypes.uint8, dst: NkiTensor | None = None) 
     if tile.shape != (n, n) or tile.buffer is not sbuf:
         raise refuse("nl.shared_identity_matrix: dst", repr(tile), f"[{n}, {n}] in sbuf")
     if core.data:
-        tile.put(np.eye(n, dtype=np.float32))
+        tile.put(np.eye(tile.shape[0], dtype=np.float32))
     core.warn(f"nl.shared_identity_matrix: the {tile.layout.nbytes:,} B of an identity of "
               f"{tile.dtype!r} are a constant that the compiler loads from HBM, once for all of "
               "its dtype; the HBM bytes counted here are without it")

@@ -44,9 +44,11 @@ def _tile(what: str, role: str, value: Any) -> NkiTensor:
 
 def _cast(what: str, tile: NkiTensor, dtype: Any) -> NkiTensor:
     """The tile, or a copy of it where another dtype is asked for."""
-    if dtype is None or dtypes.of(dtype) is tile.dtype:
+    if dtype is None or dtype is tile.dtype:
         return tile
     cast = _new(what, tile.shape, dtype, tile.buffer)
+    if cast.dtype is tile.dtype:
+        return tile
     isa.tensor_copy(cast, tile)
     return cast
 
@@ -320,6 +322,8 @@ def rms_norm(x, w, axis, n, epsilon=1e-06, dtype=None, compute_dtype=None) -> Nk
     """
     what = "nl.rms_norm"
     axes = _axes(what, x, axis)
+    if not isinstance(n, (int, float)) or not n > 0:
+        raise refuse(f"{what}: n", repr(n), "a number above 0: how many elements the mean is over")
     scaled = _scratch(x, dtype=compute_dtype or _FP32)
     isa.activation(scaled, alu.square, x)
     scale = _reduce(what, alu.add, scaled, axes, _FP32, True)
