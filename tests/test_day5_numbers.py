@@ -315,6 +315,7 @@ SLIPS = {
         ("blocks", 12_288, "block of x")],
     "day5.count.lnc": [
         ("Q_1", X_ + W_, "y left"), ("Q_1", X_ + 8 * W_ + Y_, "for every block"),
+        ("Q_1", X_ / 2 + W_ + Y_ / 2, "of the pair"),
         ("Q_2", X_ + W_ + Y_, "counted once"), ("Q_2", 2 * (X_ + W_ + Y_), "everything twice"),
         ("Q_2", (X_ + 2 * W_ + Y_) / 2, "one core's"), ("each", (X_ + W_ + Y_) / 2, "w split"),
         ("each", X_ + 2 * W_ + Y_, "both cores'")],

@@ -136,7 +136,7 @@ def twice(M: int, K: int, N: int) -> Iterator[AnyPart]:
         "loads both weight matrices once and then goes over blocks of 128 tokens; h and g stay on "
         "chip. How many bytes does it read, and what is its Q? In three kernels (up, GELU, down) "
         "each loads its inputs once and stores its result. How many times does a B × F tensor "
-        "cross HBM there (k), and what is Q of all three?",
+        "cross HBM there in all, h and g together (k)? What is Q of all three?",
     fixed=dict(B=2048, D=1024, F=4096),
     draw=lambda r: dict(zip("DF", r.choice(((512, 2048), (512, 4096), (512, 8192), (1024, 3072),
                                             (1024, 5120), (1536, 2048), (1536, 3072))),
@@ -161,7 +161,7 @@ def fused(B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield Part("k", 4, "", "h written + h read + g written + g read = 1 + 1 + 1 + 1",
                {"writes alone, or one tensor alone": 2, "one of the four crossings left out": 3,
                 "one intermediate, one way": 1, "the two bytes of a number counted in": 8},
-               label="Crossings of a B × F tensor")
+               label="Crossings, h and g together")
     yield Part("Q_three", apart, "B", f"p (2 B D + 2 D F + 4 B F) = {P} bytes × (2 × {B:,} × {D:,} "
                f"+ 2 × {D:,} × {F:,} + 4 × {B:,} × {F:,})",
                {"h and g left out, as in one kernel": Q,
@@ -180,7 +180,8 @@ ROOM = {name: int(machine.get(name, "core").facts["sbuf_partition_bytes"].value)
     ask="The one-kernel MLP with D = {D}, F = {F}, bf16, keeps both weight matrices in SBUF, "
         "spread over its 128 partitions. Beside them live a block of 128 tokens of x, one of g, "
         "and nothing else of size. How many bytes a partition do the weights take, and how many "
-        "the two blocks? A partition has {trn1} on trn1 and {trn2} on trn2. Where does it fit?",
+        "the two blocks? A partition has {trn1} on trn1 and {trn2} on trn2; take all of it, with "
+        "nothing reserved. Where does it fit?",
     fixed=dict(D=1024, F=6144, **ROOM), units=dict.fromkeys(ROOM, "B"),
     draw=lambda r: r.choice([dict(D=D, F=F) for D, F in (
         (1024, 3072), (1024, 5120), (1024, 5632), (1024, 6656), (1024, 7168), (1024, 8192),
@@ -228,8 +229,9 @@ LAYER = dict(B=1024, D=128, F=512)
 @problem(
     "day5.count.lnc",
     ask=LINEAR + "Launched as linear[2], each of two physical cores runs it on half of the blocks; "
-        "the load of w stands before the loop. Find Q on one core (Q_1), Q on the two together "
-        "(Q_2), and the bytes that each of the two moves. What makes the difference?",
+        "the load of w stands before the loop. Find Q of a launch on one core alone, as linear "
+        "(Q_1), Q of the pair (Q_2), and the bytes that each core of the pair moves. What makes "
+        "the difference?",
     fixed=LAYER,
     draw=lambda r: dict(B=256 * r.choice((1, 2, 3, 5)), D=r.choice((64, 96, 128)),
                         F=r.choice((256, 384, 512))))
@@ -241,18 +243,19 @@ def lnc(B: int, D: int, F: int) -> Iterator[AnyPart]:
                f"{F:,} + {B:,} × {F:,})",
                {ELEMENTS: one / P, "y left out, though its store crosses": one - y,
                 "w loaded for every block: it stands before the loop": x + y + w * B / TILE,
-                "x left out": w + y}, label="Q on one core")
+                "one core of the pair: Q_1 is the launch on one core alone": two / 2,
+                "x left out": w + y}, label="Q alone, as linear")
     yield Part("Q_2", two, "B", f"p (B D + 2 D F + B F) = {P} bytes × ({B:,} × {D:,} + 2 × {D:,} "
                f"× {F:,} + {B:,} × {F:,})",
                {"w counted once: each core has its own SBUF": one,
                 "everything twice: x and y are split": 2 * one,
                 "one core's bytes, not those of both": two / 2, ELEMENTS: two / P},
-               label="Q on two cores", follows=("+", "Q_1", w))
+               label="Q of the pair, as linear[2]", follows=("+", "Q_1", w))
     yield Part("each", two / 2, "B", f"Q_2 / 2 = {two:,} bytes / 2",
                {"w split: each core loads all of it": one / 2,
                 "both cores' bytes, not those of one": two,
                 "x and y not split": one, ELEMENTS: two / 2 / P},
-               label="Bytes of each core", follows=("/", "Q_2", 2))
+               label="Bytes of each core of the pair", follows=("/", "Q_2", 2))
     yield Choice("why", "sbuf",
                  {"sbuf": "each core has an SBUF of its own, so w has to come into both",
                   "hbm": "each core has an HBM of its own, so w lies there twice",
@@ -449,7 +452,7 @@ def lines(a: int, b: int, mm: int, c: int, K: int, N: int) -> Iterator[AnyPart]:
 @problem(
     "day5.count.check.cast",
     ask="x lies in HBM as {rows} × {columns} fp32 numbers. A kernel loads it into bf16 tiles, the "
-        "DMA converting on the way, uses it in matmuls, and stores a bf16 y of the same size. How "
+        "DMA converting on the way, uses it in matmuls, and stores a bf16 y of the same shape. How "
         "many bytes does the load of x add to Q? How many bytes of SBUF does all of x take? What "
         "is Q of x and y together? Which dtype is W counted in?",
     fixed=dict(rows=512, columns=2048),
@@ -486,9 +489,9 @@ KNOWN = {"source": "the source decides it", "profile": "only a profile shows it"
 @problem(
     "day5.count.check.knows",
     ask="You have counted a kernel from its source and have no profile yet. Which of these do you "
-        "know: the FLOPs of its matmuls; how often it loads each tensor; the least SBUF that it "
-        "needs in program order; the bytes of spills; the number of DMA packets; the engine that "
-        "runs a copy from PSUM for which the source names none?")
+        "know: the FLOPs of its matmuls; how often the source loads each tensor; the least SBUF "
+        "that it needs in program order; the bytes of spills; the number of DMA packets; the "
+        "engine that runs a copy from PSUM for which the source names none?")
 def knows() -> Iterator[AnyPart]:
     for name, label, known, why in (
             ("flops", "FLOPs of the matmuls", True, "Each matmul is an instruction of the source, "
