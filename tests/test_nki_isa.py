@@ -129,6 +129,16 @@ def test_whole_32_bit_tiles_are_exact_on_gpsimd(op, dtype):
     assert records(got, "tensor_tensor")[0].engine == "gpsimd"
 
 
+def test_int32_and_uint32_mix_exactly():
+    a, b = draw((3, 8), nl.int32), draw((3, 8), nl.uint32)
+    got = run(lambda x, y, o: nisa.tensor_tensor(o, x, y, nl.add), a, b, outs=[((3, 8), nl.int32)])
+    same(got.outputs[0].view(np.uint32), (a.astype(np.int64) + b) % 2**32)
+    only = run(lambda x, o: nisa.tensor_tensor(o, x, x, nl.maximum), a, outs=[((3, 8), nl.int32)])
+    assert {r.engine for r in (*got.trace, *only.trace)} == {"gpsimd"}
+    some = run(lambda x, o: nisa.tensor_tensor(o, x, x, nl.maximum), a, outs=[((3, 8), nl.int16)])
+    assert some.trace[0].work.engines == ("vector", "gpsimd")
+
+
 def test_whole_32_bit_tiles_are_float32_on_vector():
     a = np.full((1, 2), 2**24, np.int32)
     b = np.ones((1, 2), np.int32)
@@ -539,8 +549,21 @@ def test_a_register_that_nothing_set_holds_nan():
 def test_inputs_for_which_the_engine_has_no_answer_are_warned_of(op, value, text):
     ran = run(lambda x, o: nisa.activation(o, op, x), np.full((1, 2), value, F32),
               outs=[(1, 2)])
-    assert any(text in w and "invalid" in w for w in ran.warnings)
+    told, = [w for w in ran.warnings if text in w and "invalid" in w]
+    assert told.endswith("and NaN here") == (op is nl.sin)
     assert op is not nl.sin or np.isnan(ran.outputs[0]).all()
+
+
+@pytest.mark.parametrize(("op", "edges"), [
+    (nl.log, (2.0**-64, 2.0**64)), (nl.sqrt, (2.0**-116, 2.0**118)),
+    (nl.rsqrt, (2.0**-87, 2.0**97)),
+    (nl.reciprocal, (2.0**-42, -2.0**42)), (nl.sin, (-math.pi, math.pi)),
+    (nl.arctan, (-math.pi / 2, math.pi / 2))], ids=str)
+def test_the_edges_of_an_input_range_are_inside(op, edges):
+    for size, told in ((1, False), (1 + 2.0**-20, True)):
+        x = np.array([edges], np.float64) * size
+        ran = run(lambda x, o: nisa.activation(o, op, x), x.astype(F32), outs=[(1, 2)])
+        assert any("invalid" in w for w in ran.warnings) == told
 
 
 def test_activate2_warns_of_its_inputs_too():

@@ -139,6 +139,26 @@ def test_reads_and_writes_are_the_tiles_among_the_operands():
     assert [o.layout.shape for o in second.writes] == [(4, 3), (4, 1)]
 
 
+def test_a_shuffle_that_leaves_partitions_alone_depends_on_them():
+    for mask, reads in (([0] * 32, 1), ([0] * 31 + [255], 2)):
+        ran = run(lambda x, o, mask=mask: nisa.nc_stream_shuffle(o, x, mask), draw((32, 2)),
+                  outs=[(32, 2)])
+        assert len(ran.trace[0].reads) == reads
+
+
+def test_what_changes_with_the_chip_or_goes_unused():
+    def v3(x, b, o):
+        nisa.activation(o, nl.reciprocal, x, b)
+        nisa.activation(o, nl.reciprocal, x, 1.0)
+    run(v3, draw((4, 2)), draw((4, 1)), outs=[(4, 2)], target="trn2")
+    run(lambda x, o: nisa.activate2(o, nl.exp, x, None, None, nl.bypass, nl.bypass), draw((4, 2)),
+        outs=[(4, 2)], target="trn3")
+    for pair in ((None, 1.0), (1.0, None)):
+        with pytest.raises(NkiValidationError, match=r"activate2: imm[01]: got None; a number"):
+            run(lambda x, o, pair=pair: nisa.activate2(o, nl.exp, x, *pair, nl.multiply, nl.add),
+                draw((4, 2)), outs=[(4, 2)], target="trn3")
+
+
 def test_a_run_time_index_is_read_too():
     def body(x, at, out):
         nisa.tensor_copy(out, x.select(1, at))
@@ -375,6 +395,10 @@ REFUSED = [
      "tensor_reduce: axis: got 1; the last free dimensions of [32, 4, 4], up to 2"),
     ("result", lambda t: nisa.tensor_reduce(t.f, nl.add, t.g, axis=1),
      "tensor_reduce: dst: got [32, 16]; reducing [32, 16] over (1,) leaves [32, 1]"),
+    ("result", lambda t: nisa.tensor_reduce(t.f, nl.add, t.g.reshape((32, 2, 8)), axis=2),
+     "tensor_reduce: dst: got [32, 16]; reducing [32, 2, 8] over (2,) leaves [32, 2]"),
+    ("kept", lambda t: nisa.tensor_reduce(t.f, nl.add, t.g.reshape((32, 2, 8)), 2, keepdims=True),
+     "tensor_reduce: dst: got [32, 16]; reducing [32, 2, 8] over (2,) leaves [32, 2, 1]"),
     ("negated bits", lambda t: nisa.tensor_reduce(t.i[:, 0:1], nl.bitwise_or, t.j, 1, negate=True),
      "tensor_reduce: negate: got True; it goes with arithmetic operators"),
     # registers
@@ -784,6 +808,8 @@ def test_limits_are_inside():
         nisa.bn_stats(stats, most[:, 0:512])
         nisa.memset(longest, 0)
         nisa.memset(new((1, 4096), nl.bfloat16, PSUM), 0.0)
+        nisa.memset(new((1, 1), nl.int8), -128)
+        nisa.memset(new((1, 1), nl.int8), 127)
     run(body, outs=[(1, 8), (1, 16384), ((1, 65536), nl.uint8), (1, 6)])
     for role, call in (("src", lambda x: nisa.max8(x, new((1, 16385), nl.float32))),
                        ("offset", lambda x: nisa.iota(x, [[0, 8]], -2**31 - 1))):
