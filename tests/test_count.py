@@ -57,4 +57,4 @@ def test_is_frozen():
 
 def test_reads_as_one_line():
     assert repr(Count({"fp32": 2000}, 8000)) == (
-        "W 2,000 FLOP, Q 8,000 B (8,000 read, 0 written), I 0.25 FLOP/B")
+        "W 2,000 FLOP, Q 8,000 B, I 0.25 FLOP/B (8,000 read, 0 written)")

@@ -220,8 +220,8 @@ def test_a_result_lies_in_shared_hbm(buffer, name):
 @pytest.mark.parametrize("data", [True, False])
 def test_a_result_is_written(data):
     assert refused(lambda x: hbm(4, 4), X, data=data) == [
-        "<lambda>: result h [4, 4]: got 0 of 16 elements written, not [0, 0]; a result is written "
-        "in full. Check the last tile of each loop"]
+        "<lambda>: result h [4, 4]: got none of it written; a result is written in full. Store it "
+        "with nisa.dma_copy"]
 
 
 @pytest.mark.parametrize("text", [

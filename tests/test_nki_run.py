@@ -461,7 +461,8 @@ def test_a_view_is_a_result_if_that_part_is_written():
         return out[1:rows]
 
     np.testing.assert_array_equal(nki.run(kernel, X, 3).outputs[0], X[1:3])
-    assert "result out [3, 3]: got 6 of 9 elements written, not [2, 0]" in refused(kernel, X, 4)
+    assert ("result out [3, 3]: got 6 of 9 elements written; the first missing is out[2, 0]"
+            in refused(kernel, X, 4))
 
 
 # --- results written in full -------------------------------------------------------------------
@@ -491,8 +492,9 @@ def tiled(x, rows, width, keep):
 def test_a_missing_tile_is_found(keep, written, first, data):
     x = np.ones((100, 70), ml_dtypes.bfloat16)
     said = refused(tiled, x, 32, 16, keep, data=data)
-    assert (f"tiled: result out [100, 70]: got {written:,} of 7,000 elements written, not {first}; "
-            "a result is written in full") in said
+    got = (f"{written:,} of 7,000 elements written; the first missing is out{first}" if written
+           else "none of it written")
+    assert f"tiled: result out [100, 70]: got {got}; a result is written in full" in said
     assert nki.run(tiled, x, 32, 16, lambda i, j: True, data=data).count.hbm_write_bytes == 14_000
 
 
@@ -509,7 +511,8 @@ def test_strided_stores(data):
     x = np.arange(64, dtype=F32).reshape(8, 8)
     run = nki.run(each_other, x, 8, data=data)
     assert not data or (run.outputs[0] == x).all()
-    assert "got 56 of 64 elements written, not [0, 7]" in refused(each_other, x, 6, data=data)
+    assert ("got 56 of 64 elements written; the first missing is out[0, 7]"
+            in refused(each_other, x, 6, data=data))
 
 
 @BOTH
@@ -524,7 +527,8 @@ def test_stores_through_other_shapes_and_dtypes(data):
     x = np.arange(32).reshape(4, 8).astype(ml_dtypes.bfloat16)
     run = nki.run(kernel, x, 2, data=data)
     assert not data or (run.outputs[0] == x).all()
-    assert "got 16 of 32 elements written, not [2, 0]" in refused(kernel, x, 1, data=data)
+    assert ("got 16 of 32 elements written; the first missing is out[2, 0]"
+            in refused(kernel, x, 1, data=data))
 
 
 @BOTH
@@ -992,8 +996,11 @@ def test_what_is_read_before_it_is_written_is_said():
 
     run = nki.run(kernel, X, False)
     assert np.isnan(run.outputs[0]).all()
-    assert len(run.warnings) == 1
+    assert len(run.warnings) == 2
     assert run.warnings[0].startswith("tile is read before anything was written to it")
+    assert "output holds NaN, and no argument does" in run.warnings[1]
+    for shown in (run, run.tensors, run.lines, nki.compare(run, None, run)):
+        assert f"warning: {run.warnings[0]}" in repr(shown)
     assert nki.run(kernel, X, True).warnings == ()
 
 

@@ -80,5 +80,5 @@ class Count:
 
     def __repr__(self) -> str:
         intensity = units.show(self.intensity, "FLOP/B")
-        return (f"W {self.flops:,} FLOP, Q {self.hbm_bytes:,} B "
-                f"({self.hbm_read_bytes:,} read, {self.hbm_write_bytes:,} written), I {intensity}")
+        return (f"W {self.flops:,} FLOP, Q {self.hbm_bytes:,} B, I {intensity} "
+                f"({self.hbm_read_bytes:,} read, {self.hbm_write_bytes:,} written)")

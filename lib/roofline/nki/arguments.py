@@ -10,7 +10,7 @@ import copy
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -49,6 +49,11 @@ class Arguments:
     @property
     def allocations(self) -> tuple[Allocation, ...]:
         return tuple(storage.allocation for storage in self.made.values())
+
+    @property
+    def arrays(self) -> Iterator[np.ndarray]:
+        """Their contents now, with data."""
+        return (tensor(storage).array for storage in self.made.values())
 
     def bind(self, function: Callable, args: tuple, kwargs: dict) -> inspect.BoundArguments:
         """The call of one core: its own lists, dicts and objects, over the same tensors.
@@ -200,8 +205,8 @@ def _is_spec(value: Any) -> bool:
         return False
     try:
         return bool(dtypes.of(kind))
-    except (ValueError, TypeError):
-        return isinstance(kind, str) and kind in ("float64", "int64", "uint64", "complex64")
+    except (ValueError, TypeError):  # "fp8" means a dtype, too, and is refused; "relu" does not
+        return isinstance(kind, str) and any(map(str.isdigit, kind))
 
 
 def _of_torch(plain: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What can only be judged once a kernel has ended: does it fit, did it write, did the cores race?
 
 Question  would the device have room for the live tiles, and is every result written?
-Answer    fits, written, races, unwritten: an NkiValidationError, or warnings
+Answer    fits, written, unwritten, races: an NkiValidationError, or warnings
 Assumes   program order; a tile keeps its place from its first write to its last read
 Ignores   how the compiler would really place, share or spill: what is refused needs more room
           than there is even if every tile lies as well as it can
@@ -175,19 +175,22 @@ def _complete(kernel: str, result: NkiTensor, stores: list[View]) -> None:
         unit = result.dtype.itemsize
         first = int(np.argmin(found)) * pieces.size // unit
         at = [int(i) for i in np.unravel_index(first, result.shape)]
-        raise refuse(f"{kernel}: result {result.name} {list(result.shape)}",
-                     f"{int(found.sum()) * pieces.size // unit:,} of {result.size:,} elements "
-                     f"written, not {at}", "a result is written in full",
-                     "Check the last tile of each loop")
+        done = int(found.sum()) * pieces.size // unit
+        got = (f"{done:,} of {result.size:,} elements written; the first missing is "
+               f"{result.name}[{', '.join(map(str, at))}]" if done else "none of it written")
+        raise refuse(f"{kernel}: result {result.name} {list(result.shape)}", got,
+                     "a result is written in full",
+                     "Check the last tile of each loop" if done else "Store it with nisa.dma_copy")
 
 
 # --- reads before any write --------------------------------------------------------------------
 
 
 def unwritten(traces: Sequence[Trace]) -> Iterator[str]:
-    """Warnings: tensors of the kernel's own that it reads before it has written any of them.
+    """Warnings: tensors of the kernel's own that it reads before anything was written to them.
 
-    What an accumulating matmul reads of PSUM is isa.tensor's to tell.
+    A forgotten load lowers Q and looks like progress. What an accumulating matmul reads of PSUM
+    is isa.tensor's to tell.
     """
     shared = {own for trace in traces for own, _, _ in trace.scan.stores
               if own.buffer is MemoryRegion.shared_hbm} if len(traces) > 1 else set()
@@ -197,7 +200,7 @@ def unwritten(traces: Sequence[Trace]) -> Iterator[str]:
             accumulates = own.buffer is MemoryRegion.psum and record.opcode == "nc_matmul"
             if not (own.argument or own in shared or accumulates):
                 yield (f"{own.name} is read before anything was written to it; fresh memory "
-                       f"holds what was there before. {record.line.described}")
+                       f"holds what was there before. Is a load missing? {record.line.described}")
 
 
 # --- two cores ---------------------------------------------------------------------------------

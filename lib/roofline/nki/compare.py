@@ -14,7 +14,7 @@ from typing import Any
 from .. import units
 from ..count import Count
 from .core import refuse
-from .trace import columns
+from .trace import columns, warned
 
 
 def _work(dtype: str, count: Count) -> int:
@@ -31,9 +31,13 @@ _TOTALS: tuple[Row, ...] = (
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Counts by name, the code's last; differences are code minus each of the others."""
+    """Counts by name, the code's last; differences are code minus each of the others.
+
+    notes   warnings of the run
+    """
 
     counts: dict[str, Count]
+    notes: tuple[str, ...] = ()
 
     @property
     def _rows(self) -> list[Row]:
@@ -64,7 +68,7 @@ class Comparison:
                          *(f"{d:+,}" if d else "0" for d in found)])
         intensities = [units.significant(c.intensity, 4) for c in self.counts.values()]
         rows.append(["I, FLOP/B", *intensities, *("" for _ in others)])
-        return columns([*zip(*rows, strict=True)])
+        return "\n".join([columns([*zip(*rows, strict=True)]), *warned(self.notes)])
 
 
 def compare(formula: Any, nest_or_none: Any, run: Any) -> Comparison:
@@ -74,10 +78,13 @@ def compare(formula: Any, nest_or_none: Any, run: Any) -> Comparison:
     An earlier run may stand for the formula; its column bears its kernel's name.
     Raises NkiValidationError for anything else.
     """
+    if not isinstance(run, Count) and not hasattr(run, "cores"):
+        raise refuse("compare: run", type(run).__name__, "the run, or its count, comes last",
+                     "nki.compare(op, None, run)")
     counts = {getattr(formula, "kernel", "formula"): _count("formula", formula)}
     if nest_or_none is not None:
         counts["nest"] = _count("nest", nest_or_none)
-    return Comparison(counts | {"code": _count("run", run)})
+    return Comparison(counts | {"code": _count("run", run)}, getattr(run, "warnings", ()))
 
 
 def _count(role: str, what: Any) -> Count:

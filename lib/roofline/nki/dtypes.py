@@ -102,6 +102,13 @@ def _unset(dtype: DType) -> tuple[int, np.dtype]:
     return int(value.view(bits)[0]), bits
 
 
+def holds_nan(array: np.ndarray) -> bool:
+    """Whether any element is not a number."""
+    if array.dtype == bfloat16.numpy:  # NaN: all bits of the exponent, and some of the mantissa
+        return bool((array.view(np.uint16) & 0x7FFF).max() > 0x7F80)
+    return array.dtype.kind not in "iub" and bool(np.isnan(array).any())
+
+
 def to_float32(array: np.ndarray, dtype: DType) -> np.ndarray:
     """The values as float32, shape kept; exact for every float and for integers to 2^24."""
     return array if array.dtype == np.float32 else array.astype(np.float32)

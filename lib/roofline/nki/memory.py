@@ -238,6 +238,10 @@ class NkiTensor(NKIObject):
             self.__bool__()  # refuses
         return self is other
 
+    def _compared(self, other: object) -> bool:
+        return self.__bool__()  # refuses
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
     __hash__ = object.__hash__
     __iter__ = None  # a for loop over a tensor is not NKI
 

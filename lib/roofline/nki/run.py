@@ -11,7 +11,7 @@ import os
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ from . import audit, lint, trace
 from .arguments import Arguments, array_of, results
 from .core import _CURRENT, TARGETS, Core, NkiValidationError, Target, refuse
 from .core import target as find_target
+from .dtypes import holds_nan
 from .memory import Allocation, MemoryRegion
 from .pair import Abandoned, Pair
 from .source import HERE, Line
+from .surface import documented
 from .trace import Table, Trace
 
 _NUMPY, _STDLIB = str(Path(np.__file__).parent), sysconfig.get_path("stdlib")
@@ -122,9 +124,12 @@ class Run:
     @property
     def output(self) -> np.ndarray:
         """The one result of a kernel that returns one. Raises NkiValidationError otherwise."""
+        if not self.data:
+            raise refuse(f"{self.kernel}: output", "a run with data=False",
+                         "on shapes alone nothing is computed", "Run with data=True")
         if len(self.outputs) != 1:
-            raise refuse(f"{self.kernel}: output", f"{len(self.outputs)} outputs", "there is one",
-                         "Read run.outputs" if self.data else "data=False computes none")
+            raise refuse(f"{self.kernel}: output", f"a kernel with {len(self.outputs)} results",
+                         "there is not the one", "Read run.outputs")
         return self.outputs[0]
 
     @property
@@ -154,12 +159,12 @@ class Run:
     @cached_property
     def tensors(self) -> Table:
         """Each HBM tensor: bytes, read, written, reload factor."""
-        return trace.tensors(self.cores, self.known)
+        return replace(trace.tensors(self.cores, self.known), notes=self.warnings)
 
     @cached_property
     def lines(self) -> Table:
         """The same for each source line."""
-        return trace.lines(self.cores)
+        return replace(trace.lines(self.cores), notes=self.warnings)
 
     @cached_property
     def sbuf_peak_bytes(self) -> int:
@@ -188,7 +193,7 @@ class Run:
         lines.append(f"  {sum(map(len, self.cores)):,} instructions; live at most "
                      f"{units.mebi(self.sbuf_peak_bytes)} of {units.mebi(capacity)} SBUF, "
                      f"{self.psum_peak_banks} of {self.target.psum_num_banks} PSUM banks")
-        return "\n".join(lines + [f"  warning: {w}" for w in self.warnings])
+        return "\n".join(lines + [f"  {note}" for note in trace.warned(self.warnings)])
 
 
 def run(kernel: Callable, *args: Any, target: str = "trn2", lnc: int | None = None,
@@ -259,8 +264,17 @@ def _run(kernel: Any, args: tuple, kwargs: dict, on: Any, lnc: Any, data: Any) -
                 *audit.unwritten(traces),
                 *lint.of(function, traces)]
     outputs = tuple(map(array_of, produced)) if data else ()
+    warnings += _not_a_number(outputs, arguments)
     return Run(name, chip, bool(data), outputs, traces, tuple(dict.fromkeys(warnings)),
                arguments.allocations)
+
+
+def _not_a_number(outputs: tuple[np.ndarray, ...], arguments: Arguments) -> list[str]:
+    """A warning when NaN comes out that did not go in."""
+    if not any(map(holds_nan, outputs)) or any(map(holds_nan, arguments.arrays)):
+        return []
+    return ["an output holds NaN, and no argument does: part of a tile was used before it was "
+            "written, or an operator had no answer (0 / 0)"]
 
 
 def _launched(name: str, chip: Target, asked: Any, lnc: Any) -> int:
@@ -289,7 +303,8 @@ def _call(core: Core, kernel: str, function: Callable, bound: Any) -> Any:
     except Abandoned:
         raise
     except (NkiValidationError, Uncounted) as error:
-        raise type(error)(f"{error}\n  {_where(error, kernel, core)}") from None
+        said = f"{_through(error)}{error}\n  {_where(error, kernel, core)}"
+        raise type(error)(said) from None
     except (Exception, SystemExit) as error:
         raise NkiValidationError(
             f"{_explain(error, kernel)}\n  {_where(error, kernel, core)}") from error
@@ -322,6 +337,16 @@ def _where(error: BaseException, kernel: str, core: Core) -> str:
         return f"{on}in {kernel}"
     code = frames[at].tb_frame.f_code
     return on + Line(code.co_filename, frames[at].tb_lineno, code.co_name).described
+
+
+def _through(error: BaseException) -> str:
+    """The nl function whose instruction refused, when the kernel called that and not the other."""
+    frames, at = _frames(error)
+    inside = [tb.tb_frame.f_code for tb in frames[at + 1:]]
+    name = inside[0].co_name if inside else "_"
+    wraps = name in documented()["nki.language"].functions and not str(error).startswith(
+        (f"nl.{name}", f"{name}:"))
+    return f"nl.{name}: " * wraps
 
 
 def _explain(error: BaseException, kernel: str) -> str:

@@ -21,7 +21,7 @@ Place = tuple[Allocation, Layout, int]  # what an instruction touches, and from 
 
 UNKNOWN = "unknown"
 NOTHING = "-"
-SHOWN = 40  # characters of a source line in a table
+SHOWN = 28  # characters of a source line in a table
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
 
 
@@ -268,10 +268,12 @@ class Table(Sequence):
     """Rows that print as a table; a column with nothing in it is left out.
 
     columns   (title, text of a row); a title that begins with < is set to the left
+    notes     warnings that belong to all of it
     """
 
     rows: tuple
     columns: tuple[tuple[str, Callable[[Any], str]], ...] = field(repr=False)
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -281,7 +283,13 @@ class Table(Sequence):
 
     def __repr__(self) -> str:
         cells = [[title, *(show(row) for row in self.rows)] for title, show in self.columns]
-        return columns([column for column in cells if {*column[1:]} != {NOTHING}])
+        shown = columns([column for column in cells if {*column[1:]} != {NOTHING}])
+        return "\n".join([shown, *warned(self.notes)])
+
+
+def warned(warnings: Iterable[str]) -> list[str]:
+    """Warnings as lines under what they are about."""
+    return [f"warning: {text}" for text in warnings]
 
 
 def columns(cells: Sequence[Sequence[str]]) -> str:
@@ -332,10 +340,12 @@ def lines(traces: Sequence[Trace]) -> Table:
             for i, amount in enumerate((times, read, written, 0 if work.transpose else flops,
                                         flops if work.transpose else 0)):
                 row[i] += amount
+    named = len({line.function for line, _ in found}) > 1
     rows = tuple(LineTraffic(line, opcode, *row) for (line, opcode), row in
                  sorted(found.items(), key=lambda item: (item[0][0].file, item[0][0].number)))
     return Table(rows, (
-        ("<line", lambda r: str(r.line)), ("instruction", lambda r: r.opcode),
+        ("<line", lambda r: str(r.line) if named else str(r.line.number)),
+        ("instruction", lambda r: r.opcode),
         ("times", lambda r: f"{r.instructions:,}"), ("read", lambda r: f"{r.read:,}"),
         ("written", lambda r: f"{r.written:,}"), ("FLOPs", lambda r: f"{r.flops:,}"),
         ("transposes", lambda r: f"{r.transpose_flops:,}" if r.transpose_flops else NOTHING),

@@ -13,7 +13,7 @@ class Custom(Op):
     """An op of your own: W in FLOPs, and the tensors that cross.
 
     >>> Custom(W=6, crossings=(Crossing("x", 6, "fp32", reads=1),), dtype="fp32").algorithmic
-    W 6 FLOP, Q 24 B (24 read, 0 written), I 0.25 FLOP/B
+    W 6 FLOP, Q 24 B, I 0.25 FLOP/B (24 read, 0 written)
     """
 
     W: int
