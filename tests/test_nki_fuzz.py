@@ -297,8 +297,8 @@ VALUES = [None, 0, 1, 2, -1, 0.5, -1.5, 1e30, float("nan"), True, "x", "fp32", (
 class Caller:
     """Draws arguments of a call: most of them such as belong there, of one shape and dtype."""
 
-    def __init__(self, seed):
-        self.draw = random.Random(seed)
+    def __init__(self, x, seed):
+        self.x, self.draw = x, random.Random(seed)
         self.shape, self.dtype = self.draw.choice(SHAPES), self.draw.choice(DTYPES[:8])
         self.odd = self.draw.random() < 0.3
 
@@ -308,8 +308,12 @@ class Caller:
         shape = self.shape if draw.random() < 0.8 else choice([(self.shape[0], 1), choice(SHAPES)])
         dtype = self.dtype if draw.random() < 0.7 else choice(["fp32", "int32", "uint32", *DTYPES])
         tile = nl.ndarray(shape, dtype, buffer=buffer)
-        if buffer is not nl.psum:
-            nisa.dma_copy(tile, nl.ndarray(shape, dtype, buffer=nl.private_hbm))
+        if buffer is nl.psum:
+            nisa.memset(tile, 0 if "int" in dtype else 0.0)
+        else:
+            whole = nl.ndarray(shape, dtype, buffer=nl.private_hbm)
+            nisa.dma_copy(whole, self.x.ap([[0, n] for n in shape]))
+            nisa.dma_copy(tile, whole)
         way = draw.randrange(30)
         views = [lambda: tile[:, :max(1, shape[1] // 2)], lambda: tile[:max(1, shape[0] // 2)],
                  lambda: tile[..., ::2], lambda: tile.reshape((shape[0], -1)),
@@ -376,7 +380,7 @@ def test_any_call_of_an_instruction_ends_in_a_run_or_an_error_of_ours(name, seed
     target = draw.choice(TARGETS[1:] if two else TARGETS)
 
     def kernel(x):
-        Caller(seed).call(CALLS[name])
+        Caller(x, seed).call(CALLS[name])
         return x
 
     kind, told = check(kernel, ARRAYS[:1], target=target, lnc=1 + two)
@@ -453,7 +457,7 @@ def test_any_two_plans_end(first, second, data):
     def kernel(x):
         other = 1 - nl.program_id(0)
         shared = {s: nl.ndarray((4, 4), nl.float32, buffer=nl.shared_hbm) for s in "bc"}
-        tile, got = nl.zeros((4, 4), nl.float32), nl.ndarray((4, 4), nl.float32)
+        tile, got = nl.zeros((4, 4), nl.float32), nl.zeros((4, 4), nl.float32)
         for step in (first, second)[nl.program_id(0)]:
             if step in "bc":
                 nisa.core_barrier(shared[step], (0, 1))

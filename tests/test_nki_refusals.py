@@ -157,6 +157,16 @@ TABLE = [
      "has 103,079,215,104 B of HBM."),
     ("trn2", lambda: nl.ndarray((4, 4), "fp32", buffer="sbuf"),
      "nl.ndarray: buffer: got 'sbuf'; nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm."),
+    ("trn2", lambda: nl.ndarray((4, 4), "fp32", name=X), "nl.ndarray: name: got ndarray; a string."),
+    # --- addresses
+    ("trn2", lambda: nl.ndarray((4, 4), "fp32", address=(0, 0, 0)),
+     "nl.ndarray: address: got (0, 0, 0); (partition, byte), two whole numbers."),
+    ("trn2", lambda: nl.ndarray((4, 4), "fp32", address=(-1, 0)),
+     "nl.ndarray: address: got (-1, 0); (partition, byte) inside 128 x 229,376 B, in PSUM at the "
+     "start of a bank of 2,048 B."),
+    ("trn2", lambda: nl.ndarray((4, 4), "fp32", buffer=nl.psum, address=(0, 1024)),
+     "nl.ndarray: address: got (0, 1024); (partition, byte) inside 128 x 16,384 B, in PSUM at the "
+     "start of a bank of 2,048 B."),
     # --- two cores
     ("trn2", lambda: nisa.core_barrier(hbm(4, 4), (0, 1)),
      "core_barrier: got a kernel on one core; it needs the two cores of LNC=2. Launch kernel[2], "

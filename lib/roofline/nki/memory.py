@@ -622,6 +622,8 @@ def allocate(what: str, shape: Any, dtype: Any, buffer: Any, name: str = "", add
     except TypeError:
         raise refuse(what, f"shape {shape!r}, dtype {dtype!r}",
                      "a tuple of whole numbers >= 1, and a dtype of nki.language") from None
+    if not isinstance(name, (str, type(None))):
+        raise refuse(f"{what}: name", type(name).__name__, "a string")
     own = Allocation(name, sizes, kind, buffer, contents is not None,
                      origin=site_of(sys._getframe(1)))
     if address is not None:
@@ -672,6 +674,9 @@ def _capacity(buffer: MemoryRegion, target: Target) -> int | None:
 
 def _address(what: str, layout: Layout, address: Any, target: Target) -> tuple[int, int]:
     """(partition, byte) at which the tensor fits."""
+    if not (isinstance(address, (tuple, list)) and len(address) == 2
+            and all(isinstance(n, (int, np.integer)) for n in address)):
+        raise refuse(f"{what}: address", repr(address), "(partition, byte), two whole numbers")
     partition, byte = address
     limit, row = _capacity(layout.buffer, target), layout.nbytes // layout.P
     bank = target.psum_bank_bytes if layout.buffer is MemoryRegion.psum else 1
