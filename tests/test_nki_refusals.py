@@ -157,7 +157,8 @@ TABLE = [
      "has 103,079,215,104 B of HBM."),
     ("trn2", lambda: nl.ndarray((4, 4), "fp32", buffer="sbuf"),
      "nl.ndarray: buffer: got 'sbuf'; nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm."),
-    ("trn2", lambda: nl.ndarray((4, 4), "fp32", name=X), "nl.ndarray: name: got ndarray; a string."),
+    ("trn2", lambda: nl.ndarray((4, 4), "fp32", name=X),
+     "nl.ndarray: name: got ndarray; a string."),
     # --- addresses
     ("trn2", lambda: nl.ndarray((4, 4), "fp32", address=(0, 0, 0)),
      "nl.ndarray: address: got (0, 0, 0); (partition, byte), two whole numbers."),
