@@ -3,12 +3,14 @@
 import csv
 import enum
 import functools
+import gc
 import linecache
 import math
 import sys
 import threading
 import types
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -861,6 +863,19 @@ def test_two_runs_are_the_same_run():
     assert repr(one) == repr(two)
     assert one.counters == two.counters
     assert one.warnings == two.warnings
+
+
+def test_runs_at_the_same_time_do_not_mix():
+    alone = nki.run(matmul, A, B)
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda lnc: nki.run(matmul, A, B, lnc=lnc), [1, 2] * 6))
+    for run in runs:
+        assert run.outputs[0].tobytes() == alone.outputs[0].tobytes()
+        assert run.count == run.lnc * alone.count
+        assert {tuple(map(repr, core)) for core in run.cores} <= {
+            tuple(repr(record) for record in alone.cores[0])}
+        assert run.warnings == alone.warnings or run.lnc == 2
+    assert gc.isenabled()
 
 
 def test_a_run_prints_itself():

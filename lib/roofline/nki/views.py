@@ -93,7 +93,7 @@ def layout(buffer: MemoryRegion, dtype: DType, shape: tuple[int, ...], strides: 
         if not least <= len(shape) <= MAX_DIMS:
             raise refuse("view", f"{len(shape)} dimensions, {list(shape)}",
                          f"in {buffer.value} a view has {least} to {MAX_DIMS}")
-        found = _LAYOUTS[key] = Layout(*key)
+        found = _LAYOUTS.setdefault(key, Layout(*key))  # one, whichever thread came first
     return found
 
 
