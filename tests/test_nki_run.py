@@ -300,6 +300,7 @@ def test_a_parameter_named_like_an_option_goes_by_its_place(option):
     space = {}
     exec(f"def kernel({option}): return f({option})", {"f": passed}, space)
     np.testing.assert_array_equal(nki.run(space["kernel"], X).outputs[0], X)
+    np.testing.assert_array_equal(nki.run(lambda kernel: kernel, kernel=X).outputs[0], X)
     assert f"kernel: {option}: got" in refused(space["kernel"], **{option: X})
 
 

@@ -196,7 +196,7 @@ class Run:
         return "\n".join(lines + [f"  {note}" for note in trace.warned(self.warnings)])
 
 
-def run(kernel: Callable, *args: Any, target: str = "trn2", lnc: int | None = None,
+def run(kernel: Callable, /, *args: Any, target: str = "trn2", lnc: int | None = None,
         data: bool = True, **kwargs: Any) -> Run:
     """Run `kernel` on the arguments and count it.
 
