@@ -113,12 +113,12 @@ def rule(function: Callable[..., Work]) -> Callable[..., Work]:
 
 
 class NkiInstruction:
-    """Handle of an issued instruction (nki.isa.NkiInstruction)."""
+    """Handle of an issued instruction (nki.isa.NkiInstruction); one serves for all.
 
-    __slots__ = ("_core", "_index")
+    Program order is kept here, so what an instruction is to wait for changes nothing.
+    """
 
-    def __init__(self, core: "Core", index: int) -> None:
-        self._core, self._index = core, index
+    __slots__ = ()
 
     def depends_on(self, *producers: "NkiInstruction") -> "NkiInstruction":
         """Note that this instruction runs after each producer; returns itself."""
@@ -126,8 +126,10 @@ class NkiInstruction:
             if not isinstance(producer, NkiInstruction):
                 raise refuse("depends_on", type(producer).__name__,
                              "a producer is what a nki.isa call returned")
-            self._core.depends.append((self._index, producer._index))
         return self
+
+
+_ISSUED = NkiInstruction()
 
 
 class Core:
@@ -143,7 +145,6 @@ class Core:
         self.target, self.index, self.cores, self.data = target, index, cores, data
         self.partner = partner  # what the two cores of an LNC=2 kernel share (run.Pair)
         self.issued: list[tuple] = []
-        self.depends: list[tuple[int, int]] = []
         self.warnings: dict[str, None] = {}
         self.accumulators: dict[str, Any] = {}  # per engine: its reduce registers
         self.shared = 0  # shared HBM allocations made so far
@@ -158,9 +159,8 @@ class Core:
         """Record one instruction and the places it touches, at the line that asked for it."""
         frame = sys._getframe(2)
         site = SITES.get((id(frame.f_code), frame.f_lasti)) or site_of(frame)
-        issued = self.issued
-        issued.append((work, site, reads, writes, name))
-        return NkiInstruction(self, len(issued) - 1)
+        self.issued.append((work, site, reads, writes, name))
+        return _ISSUED
 
 
 _CURRENT: ContextVar[Core | None] = ContextVar("core", default=None)

@@ -254,11 +254,14 @@ class NkiTensor(NKIObject):
             key = (key,)
         try:
             # what equals an index and is none must differ from it: True, 1.0, slice(0, 2.0)
-            plain = tuple([k.indices(_ENDLESS) if type(k) is slice else k if type(k) is int
-                           else (type(k), k) for k in key])
+            parts: list[Any] = []
+            for k in key:  # a loop: a comprehension is a call, and this is asked for every tile
+                parts.append(k.indices(_ENDLESS) if type(k) is slice else
+                             k if type(k) is int else (type(k), k))
+            plain = tuple(parts)
             found = self._views.get(plain)
         except (TypeError, ValueError):  # a register in a slice, or no index at all
-            plain, found = None, None
+            return self._indexed(key, None)
         return self._indexed(key, plain) if found is None else found
 
     def _indexed(self, key: tuple, plain: tuple | None) -> "NkiTensor":

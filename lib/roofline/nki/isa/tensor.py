@@ -29,13 +29,13 @@ def nc_matmul(dst: NkiTensor, stationary: NkiTensor, moving: NkiTensor, is_stati
     """
     core = current()
     try:  # the innermost call of a tiled kernel: one look at each operand, no more
-        layouts = dst.layout, stationary.layout, moving.layout
+        work = _matmul(core.target, dst.layout, stationary.layout, moving.layout,
+                       bool(is_transpose), perf_mode, tuple(tile_position) if tile_position else (),
+                       tuple(tile_size) if tile_size else ())
     except AttributeError:
         for role, operand in (("dst", dst), ("stationary", stationary), ("moving", moving)):
             is_tile("nc_matmul", role, operand)
         raise
-    tiling = (tuple(tile_position), tuple(tile_size)) if tile_position or tile_size else ((), ())
-    work = _matmul(core.target, *layouts, bool(is_transpose), perf_mode, *tiling)
     opened = _accumulates(core, dst, accumulate)
     if core.data:
         a, b = stationary.values(), moving.values()
@@ -43,9 +43,8 @@ def nc_matmul(dst: NkiTensor, stationary: NkiTensor, moving: NkiTensor, is_stati
             rows = work.flops // (2 * dst.layout.size)  # K; of double_row (partition, row of 2)
             a, b = a.reshape(rows, -1), b.reshape(rows, -1)
         _multiply(dst, a, b, opened)
-    reads = (stationary.place, moving.place) if not opened else (
-        stationary.place, moving.place, dst.place)
-    return core.emit(work, reads, (dst.place,), name)
+    reads = (stationary.place, moving.place)
+    return core.emit(work, (*reads, dst.place) if opened else reads, (dst.place,), name)
 
 
 def _multiply(dst: NkiTensor, a: np.ndarray, b: np.ndarray, add: bool) -> None:
@@ -164,6 +163,8 @@ def _accumulates(core: Core, dst: NkiTensor, accumulate: bool | None) -> bool:
     storage = dst.storage
     region = (dst.layout, dst.offset)
     written = region in storage.opened
+    if written and not (storage.filled or storage.evicted):  # the usual case, and at once
+        return accumulate is None or bool(accumulate)
     if not written and storage.opened:
         share = _overlap(dst)
         if share and (share < 1 or accumulate is None):
