@@ -269,8 +269,9 @@ def test_tensor_copy_predicated(dtype, reverse):
     got = result(lambda x, p, o: nisa.tensor_copy_predicated(o, x, p, reverse), a, (keep, PSUM),
                  outs=[before])
     assert got.tobytes() == np.where(chosen, a, before).tobytes()
-    got = result(lambda p, o: nisa.tensor_copy_predicated(o, 3, p, reverse), keep, outs=[before])
-    assert got.tobytes() == np.where(chosen, np.array(3, dtype.numpy), before).tobytes()
+    value = 2**24 + 1 if dtype is nl.int32 else 0.3
+    got = result(lambda p, o: nisa.tensor_copy_predicated(o, value, p, reverse), keep, outs=[before])
+    assert got.tobytes() == np.where(chosen, np.array(value, dtype.numpy), before).tobytes()
 
 
 # --- one tile, read and written ------------------------------------------------------------------
@@ -564,6 +565,12 @@ def test_the_edges_of_an_input_range_are_inside(op, edges):
         x = np.array([edges], np.float64) * size
         ran = run(lambda x, o: nisa.activation(o, op, x), x.astype(F32), outs=[(1, 2)])
         assert any("invalid" in w for w in ran.warnings) == told
+
+
+def test_sin_at_pi_has_an_answer():
+    x = np.array([[-math.pi, math.pi]], F32)
+    got = result(lambda a, o: nisa.activation(o, nl.sin, a), x, outs=[(1, 2)])
+    np.testing.assert_allclose(got, 0, atol=1e-6)
 
 
 def test_activate2_warns_of_its_inputs_too():
