@@ -270,7 +270,8 @@ def test_tensor_copy_predicated(dtype, reverse):
                  outs=[before])
     assert got.tobytes() == np.where(chosen, a, before).tobytes()
     value = 2**24 + 1 if dtype is nl.int32 else 0.3
-    got = result(lambda p, o: nisa.tensor_copy_predicated(o, value, p, reverse), keep, outs=[before])
+    got = result(lambda p, o: nisa.tensor_copy_predicated(o, value, p, reverse), keep,
+                 outs=[before])
     assert got.tobytes() == np.where(chosen, np.array(value, dtype.numpy), before).tobytes()
 
 

@@ -154,10 +154,13 @@ class Core:
         """Say something once that does not stop the kernel."""
         self.warnings[message] = None
 
-    def emit(self, work: Work, reads: tuple, writes: tuple,
-             name: str | None = None) -> NkiInstruction:
-        """Record one instruction and the places it touches, at the line that asked for it."""
-        frame = sys._getframe(2)
+    def emit(self, work: Work, reads: tuple, writes: tuple, name: str | None = None,
+             depth: int = 2) -> NkiInstruction:
+        """Record one instruction and the places it touches, at the line that asked for it.
+
+        depth   frames from here to the kernel's, where it is found fastest
+        """
+        frame = sys._getframe(depth)
         site = SITES.get((id(frame.f_code), frame.f_lasti)) or site_of(frame)
         self.issued.append((work, site, reads, writes, name))
         return _ISSUED

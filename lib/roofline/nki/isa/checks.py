@@ -253,18 +253,26 @@ def issue(core: Core, work: Work, reads: tuple, writes: tuple, name: str | None)
 
     In PSUM it notes what was read and written (see isa.tensor).
     """
-    read: list[tuple] = []
-    written: list[tuple] = []
-    index: list[tuple] = []
-    for operands, places in ((reads, read), (writes, written)):
+    read = [t.place for t in reads if isinstance(t, NkiTensor)]
+    written = [t.place for t in writes if t is not None]
+    for _, layout, _ in (*read, *written):
+        if layout.buffer is psum or layout.indirect:
+            read += _noted(work, reads, writes)
+            break
+    return core.emit(work, tuple(read), tuple(written), name, 3)
+
+
+def _noted(work: Work, reads: tuple, writes: tuple) -> list[tuple]:
+    """Keep account of reads and writes in PSUM; the run-time indices that were read as well."""
+    index = []
+    for operands, writing in ((reads, False), (writes, True)):
         for t in operands:
-            if isinstance(t, NkiTensor):
-                places.append(t.place)
-                if t.layout.buffer is psum:
-                    if places is read:
-                        t.storage.evicted[t.layout] = None
-                    else:
-                        t.storage.filled[t.layout] = work.opcode
-                if t.indirection is not None and isinstance(t.indirection.index, NkiTensor):
-                    index.append(t.indirection.index.place)
-    return core.emit(work, (*read, *index), tuple(written), name)
+            if not isinstance(t, NkiTensor):
+                continue
+            if t.layout.buffer is psum and writing:
+                t.storage.filled[t.layout] = work.opcode
+            elif t.layout.buffer is psum:
+                t.storage.evicted[t.layout] = None
+            if t.indirection is not None and isinstance(t.indirection.index, NkiTensor):
+                index.append(t.indirection.index.place)
+    return index
