@@ -405,6 +405,10 @@ def test_arrays_of_an_installed_framework(name):
     (lambda: nl.ndarray((4, 4), F32)[:, nl.ds(0, 2)],
      lambda: nl.ndarray((4, 4), F32)[:, nl.ds(0, 2.0)]),
     (lambda: nl.ndarray((4, 4), F32), lambda: nl.ndarray((8 / 2, 4), F32)),
+    (lambda: nl.ndarray((4, 1), F32).broadcast(1, 7),
+     lambda: nl.ndarray((4, 1), F32).broadcast(1, 7.0)),
+    (lambda: nl.ndarray((4, 4), F32).ap([[4, 4], [1, 2]], offset=1),
+     lambda: nl.ndarray((4, 4), F32).ap([[4, 4], [1, 2]], offset=1.0)),
     (lambda: nisa.memset(nl.ndarray((4, 4), np.int32), 1),
      lambda: nisa.memset(nl.ndarray((4, 4), np.int32), 1.0)),
 ])

@@ -330,6 +330,8 @@ class NkiTensor(NKIObject):
         if self.offset:
             current().warn("ap() of a view that does not start at 0: its API counts from there, NKI"
                            " Access Patterns from the tensor's start. Call it on the whole tensor")
+        if offset is not None and not isinstance(offset, (int, np.integer)):
+            raise self._refuse("ap", f"offset {offset!r}", "a whole number of elements")
         steps, shape = (tuple(whole_number(pair[i]) for pair in pattern) for i in (0, 1))
         first = self._rescaled("ap", self.offset, kind) + (offset or 0)
         if self.layout.on_chip and shape[0] == 1:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 from .core import NkiValidationError, refuse
 from .dtypes import DType
@@ -93,7 +93,9 @@ def layout(buffer: MemoryRegion, dtype: DType, shape: tuple[int, ...], strides: 
         if not least <= len(shape) <= MAX_DIMS:
             raise refuse("view", f"{len(shape)} dimensions, {list(shape)}",
                          f"in {buffer.value} a view has {least} to {MAX_DIMS}")
-        found = _LAYOUTS.setdefault(key, Layout(*key))  # one, whichever thread came first
+        made = Layout(buffer, dtype, tuple(map(index, shape)), tuple(map(index, strides)), start,
+                      first, indirect)  # never 3.0 for 3: all that ask for 3 get this one
+        found = _LAYOUTS.setdefault(key, made)  # one, whichever thread came first
     return found
 
 
@@ -253,7 +255,9 @@ def permute(base: Layout, dims: Sequence[int]) -> Layout:
 def broadcast(base: Layout, dim: int, size: int) -> Layout:
     """A dimension of size 1 read `size` times."""
     at = _single(base, dim, "broadcast")
-    if size < 1:
+    if not isinstance(size, SupportsIndex) or isinstance(size, bool):
+        raise refuse("broadcast", f"size {size!r}", "a whole number")
+    if index(size) < 1:
         raise refuse("broadcast", f"size {size}", "at least 1")
     return base.like(_replaced(base.shape, at, size), _replaced(base.strides, at, 0))
 
