@@ -37,10 +37,9 @@ def outcome(kernel, *args, **options):
     """What came of a run: its kind, and what it counted or said. Any other error is a fault."""
     try:
         run = nki.run(kernel, *args, **options)
-    except nki.NkiValidationError as error:
-        return "refused", re.sub(r" at 0x\w+", "", str(error))  # of an object without a text
-    except Uncounted as error:
-        return "uncounted", str(error)
+    except (nki.NkiValidationError, Uncounted) as error:
+        kind = "uncounted" if isinstance(error, Uncounted) else "refused"
+        return kind, re.sub(r" at 0x\w+", "", str(error))  # of an object without a text
     told = [run.tensors, run.lines, run.counters, run.cores, run.trace, run]
     assert all(map(repr, told)) and all(map(repr, run.trace))
     assert nki.total(run.trace) == run.count
