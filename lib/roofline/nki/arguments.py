@@ -156,9 +156,9 @@ class Arguments:
     def _tensor(self, path: Path, shape: Any, dtype: Any, array: np.ndarray | None) -> NkiTensor:
         if path not in self.made:
             name = _spelled(path)
-            sizes, kind = checked(f"{self.kernel}: {name}", tuple(map(int, shape)) or (1,), dtype,
-                                  MemoryRegion.shared_hbm, self.chip)
-            own = Allocation(name, sizes, kind, MemoryRegion.shared_hbm, argument=True)
+            own = Allocation(name, checked(f"{self.kernel}: {name}", tuple(map(int, shape)) or (1,),
+                                           dtype, MemoryRegion.shared_hbm, self.chip),
+                             argument=True)
             raw = None
             if self.data:
                 raw = np.array(array, order="C", subok=False).reshape(-1).view(np.uint8)

@@ -19,7 +19,7 @@ import numpy as np
 from . import dtypes, views
 from .core import NkiValidationError, Target, current, refuse
 from .dtypes import DType
-from .source import Site, site_of
+from .source import SITES, Site, site_of
 from .surface import stub
 from .views import ON_CHIP, DynamicSlice, Layout, MemoryRegion
 
@@ -106,10 +106,9 @@ class Allocation:
 
     __slots__ = ("_name", "address", "argument", "layout", "origin")
 
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: DType, buffer: MemoryRegion,
-                 argument: bool = False, address: tuple[int, int] | None = None,
-                 origin: Site | None = None) -> None:
-        self.layout = views.whole(buffer, dtype, shape)
+    def __init__(self, name: str, layout: Layout, argument: bool = False,
+                 address: tuple[int, int] | None = None, origin: Site | None = None) -> None:
+        self.layout = layout
         self._name, self.argument, self.address, self.origin = name, argument, address, origin
 
     @property
@@ -622,20 +621,20 @@ def allocate(what: str, shape: Any, dtype: Any, buffer: Any, name: str = "", add
     """
     core = current()
     try:
-        sizes, kind = checked(what, tuple([whole_number(n) for n in shape]), dtype, buffer,
-                              core.target)
+        layout = checked(what, tuple([whole_number(n) for n in shape]), dtype, buffer, core.target)
     except TypeError:
         raise refuse(what, f"shape {shape!r}, dtype {dtype!r}",
                      "a tuple of whole numbers >= 1, and a dtype of nki.language") from None
     if not isinstance(name, (str, type(None))):
         raise refuse(f"{what}: name", type(name).__name__, "a string")
-    own = Allocation(name, sizes, kind, buffer, contents is not None,
-                     origin=site_of(sys._getframe(1)))
+    frame = sys._getframe(2)
+    site = SITES.get((id(frame.f_code), frame.f_lasti)) or site_of(frame)
+    own = Allocation(name, layout, contents is not None, origin=site)
     if address is not None:
-        own.address = _address(what, own.layout, address, core.target)
+        own.address = _address(what, layout, address, core.target)
     raw = None
     if core.data:
-        raw = dtypes.fresh(own.layout.size, kind) if contents is None else contents
+        raw = dtypes.fresh(layout.size, layout.dtype) if contents is None else contents
     storage = Storage(own, raw)
     if buffer is MemoryRegion.shared_hbm and core.cores > 1:
         storage = core.partner.share(core, what, storage)
@@ -648,9 +647,8 @@ def tensor(storage: Storage) -> NkiTensor:
 
 
 @lru_cache(maxsize=1 << 12)
-def checked(what: str, shape: tuple, dtype: Any, buffer: Any,
-             target: Target) -> tuple[tuple[int, ...], DType]:
-    """Sizes and dtype of an allocation that fits in its memory, HBM being that of the device."""
+def checked(what: str, shape: tuple, dtype: Any, buffer: Any, target: Target) -> Layout:
+    """The layout of an allocation that fits in its memory, HBM being that of the device."""
     if not isinstance(buffer, MemoryRegion):
         raise refuse(f"{what}: buffer", repr(buffer),
                      "nl.sbuf, nl.psum, nl.private_hbm or nl.shared_hbm")
@@ -668,7 +666,7 @@ def checked(what: str, shape: tuple, dtype: Any, buffer: Any,
     if not limit and layout.nbytes > target.hbm_bytes:
         raise refuse(f"{what}: {layout!r}", f"{layout.nbytes:,} B",
                      f"a device of {target.key} has {target.hbm_bytes:,} B of HBM")
-    return sizes, kind
+    return layout
 
 
 def _capacity(buffer: MemoryRegion, target: Target) -> int | None:
