@@ -31,10 +31,8 @@ NO_CHROMIUM = "no Chromium; on Debian: apt install chromium, or name one in $CHR
 
 # --- examples in docstrings ------------------------------------------------------------------
 
-collect_ignore_glob = [
-    "day*/kernels.py", "casestudy*/kernels.py",  # they import nki, which only nki.load provides
-    "lib/roofline/nki/typing.py",  # has any name, so also those that pytest looks for in a module
-]
+# Kernel files import nki, which only nki.load provides.
+collect_ignore_glob = ["day*/kernels.py", "casestudy*/kernels.py"]
 
 
 # --- notebooks -----------------------------------------------------------------------------
