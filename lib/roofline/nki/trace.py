@@ -6,6 +6,7 @@ Assumes   an allocation lives from its first write to its last read, in program 
 Ignores   what the compiler adds or merges: spills, hoisted loads, shared buffers, packets
 """
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,7 @@ Place = tuple[Allocation, Layout, int]  # what an instruction touches, and from 
 
 UNKNOWN = "unknown"
 NOTHING = "-"
+WIDTH = 76  # characters of a line of a warning
 SHOWN = 28  # characters of a source line in a table
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
 
@@ -288,8 +290,9 @@ class Table(Sequence):
 
 
 def warned(warnings: Iterable[str]) -> list[str]:
-    """Warnings as lines under what they are about."""
-    return [f"warning: {text}" for text in warnings]
+    """Warnings as lines under what they are about, short enough for a page."""
+    return [line for text in warnings
+            for line in textwrap.wrap(f"warning: {text}", WIDTH, subsequent_indent="  ")]
 
 
 def columns(cells: Sequence[Sequence[str]]) -> str:
