@@ -14,8 +14,8 @@ _FROM = {
     "Count": "count",
     "ask": "problems",
 }
-_MODULES = ("units", "count", "machine", "ops", "nki", "check", "problems", "device", "plot",
-            "figures")
+_MODULES = ("units", "count", "machine", "ops", "loopnest", "derate", "sheet", "nki", "check",
+            "problems", "clockwork", "device", "plot", "figures")
 
 
 def __getattr__(name: str):

@@ -1,0 +1,1 @@
+"""The Tensor Engine cycle by cycle."""

@@ -1,0 +1,1 @@
+"""Loop nests and the bytes they move."""
