@@ -1,0 +1,441 @@
+"""A loop nest as text, and the bytes that it moves.
+
+Question  in this loop order, with these tiles held, how often does each operand cross HBM?
+Answer    Nest(op, "m128 n512 C k128 A B"): r_A, r_B, what is resident, the achieved Count
+Assumes   code runs as written: a load runs each time its place in the nest is reached; sums are
+          kept in fp32; what leaves HBM once stays until its loop is over
+Ignores   time, the order of a store and the next load, what a compiler moves
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from .. import units
+from ..count import Count, Uncounted
+from ..ops import BYTES, MLP, Attention, Elementwise, Linear, Matmul, Softmax
+from ..ops.core import Op, aligned
+
+SUMS = "fp32"  # dtype of partial sums, on chip and where they spill
+
+
+class NestError(ValueError):
+    """A nest that says nothing, or that does not do the op's work."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class Operand(NamedTuple):
+    """A tensor of an op as its loops see it.
+
+    dims    the loops that move through it; any other loop reuses it
+    role    "in", "out", or "kept": made and used on chip, it never crosses
+    """
+
+    dims: tuple[str, ...]
+    dtype: str
+    role: str = "in"
+
+
+class Loop(NamedTuple):
+    dim: str
+    step: int
+
+
+class Hold(NamedTuple):
+    """A tensor's place in the nest: here its block is loaded, or its sums are opened.
+
+    level   0: comes from HBM; 1: from the block of the same tensor further out; and so on
+    """
+
+    name: str
+    level: int
+
+
+class Row(NamedTuple):
+    """One line of the nest that moves a block.
+
+    memory       where the block is held
+    block        its largest extent, in elements
+    bytes        that it takes there
+    runs         times the line runs
+    times        times each byte of the tensor passes the line
+    read_bytes, write_bytes   over all runs; from and to HBM at level 0
+    """
+
+    name: str
+    level: int
+    memory: str
+    block: tuple[int, ...]
+    bytes: int
+    runs: int
+    times: int
+    read_bytes: int
+    write_bytes: int
+
+
+class Rows(tuple[Row, ...]):
+    """What is resident, and what that costs; shown as a table."""
+
+    def __repr__(self) -> str:
+        rows = [("tensor", "held in", "block", "takes", "runs", "times", "read", "written")]
+        rows += [(r.name, r.memory, " x ".join(map(str, r.block)), units.mebi(r.bytes),
+                  f"{r.runs:,}", str(r.times), f"{r.read_bytes:,}", f"{r.write_bytes:,}")
+                 for r in self]
+        return "\n".join(aligned(rows, left=(0, 1, 2)))
+
+
+def spaces(op: Op) -> tuple[dict[str, int], dict[str, Operand]]:
+    """The loops an op can have, with their sizes, and its tensors by name.
+
+    Raises Uncounted for an op without one.
+    """
+    match op:
+        case Matmul(M, K, N, dtype):
+            return dict(m=M, k=K, n=N), {
+                "A": Operand(("m", "k"), dtype), "B": Operand(("k", "n"), dtype),
+                "C": Operand(("m", "n"), dtype, "out")}
+        case Linear(B, D, F, dtype) if op.scales == "none":
+            return dict(b=B, d=D, f=F), {
+                "x": Operand(("b", "d"), dtype), "W": Operand(("d", "f"), op.w_dtype or dtype),
+                "y": Operand(("b", "f"), op.out_dtype or dtype, "out")}
+        case Elementwise(n, 1, _, dtype):
+            return dict(n=n), {"x": Operand(("n",), dtype),
+                               "y": Operand(("n",), op.out_dtype or dtype, "out")}
+        case Softmax(rows, D, dtype):
+            return dict(r=rows, c=D), {"x": Operand(("r", "c"), dtype),
+                                       "y": Operand(("r", "c"), dtype, "out")}
+        case MLP(B, D, F, 0, dtype):
+            weights = op.w_dtype or dtype
+            return dict(b=B, d=D, f=F, e=D), {  # e: columns of y, as many as x has
+                "x": Operand(("b", "d"), dtype), "W_up": Operand(("d", "f"), weights),
+                "g": Operand(("b", "f"), dtype, "kept"),
+                "W_down": Operand(("f", "e"), weights), "y": Operand(("b", "e"), dtype, "out")}
+        case Attention(L, d) if (op.heads, op.B, op.causal, op.k) == (1, 1, False, 0):
+            return dict(i=L, j=L, d=d), {  # i: queries, j: keys
+                "Q": Operand(("i", "d"), op.dtype), "K": Operand(("j", "d"), op.dtype),
+                "A": Operand(("i", "j"), op.dtype, "kept"),
+                "V": Operand(("j", "d"), op.dtype), "O": Operand(("i", "d"), op.dtype, "out")}
+    raise Uncounted(f"loopnest: no loops are known for {op!r}. Known: Matmul, Linear, Elementwise "
+                    "of one input, Softmax, MLP with k = 0, one head of Attention with k = 0; a "
+                    "chain of kernels is the sum of its nests' counts")
+
+
+Item = Loop | Hold | tuple  # a tuple: parts that run one after the other
+
+
+@dataclass(frozen=True, repr=False)
+class Nest:
+    """An op's loops, outer to inner, and where each tensor is loaded.
+
+    op         one of ops; its W is the nest's W
+    text       "m128": a loop over m in steps of 128. "A": here the block of A that the loops
+               before it have chosen is loaded, and stays while what follows runs. An output's name
+               stands where its sums are opened; they leave when what follows is done. A name again
+               further in: a block of that block, in the next memory. Parts in parentheses
+               share the loops before them and run one after the other.
+    memories   names of the memories from HBM on; without any those of a NeuronCore: inputs in
+               SBUF, then the Tensor Engine; sums in PSUM, before that SBUF
+
+    >>> Nest(Matmul(M=1280, K=512, N=2048), "m128 n512 C k128 A B").reloads
+    {'C': 1, 'A': 4, 'B': 10}
+
+    Raises NestError for text that is no nest of this op, Uncounted for an op without loops.
+    """
+
+    op: Op
+    text: str
+    memories: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.resident:  # everything that can be wrong with the text, at once
+            if self._tensors[row.name].role == "kept" and row.times > 1:
+                raise NestError(
+                    f"{self.text!r}: {row.name} would be computed {row.times} times over: it stands "
+                    f"in a loop that it does not depend on, and W would grow. Move {row.name} out "
+                    "of it")
+
+    @cached_property
+    def _space(self) -> tuple[dict[str, int], dict[str, Operand]]:
+        return spaces(self.op)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Size of each loop's dim, in elements."""
+        return self._space[0]
+
+    @property
+    def _tensors(self) -> dict[str, Operand]:
+        return self._space[1]
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """The parsed text: Loop, Hold, and a tuple of parts at the end where there are some."""
+        tokens = re.findall(r"[()]|[^\s()]+", self.text)
+        items = self._group(tokens, {})
+        if tokens:
+            raise NestError(f"{self.text!r}: a ')' too many")
+        lost = [name for name in self._tensors if not any(h.name == name for h, _ in _holds(items))]
+        if lost:
+            raise NestError(f"{self.text!r}: no place for {', '.join(lost)}. Put each name where "
+                            "its load stands; an output's where its sums are opened")
+        return items
+
+    def _group(self, tokens: list[str], levels: Mapping[str, int]) -> tuple[Item, ...]:
+        found: list[Item] = []
+        parts: list[tuple[Item, ...]] = []
+        levels = dict(levels)
+        while tokens and tokens[0] != ")":
+            token = tokens.pop(0)
+            if token == "(":
+                parts.append(self._group(tokens, levels))
+                if not tokens:
+                    raise NestError(f"{self.text!r}: a '(' is not closed")
+                tokens.pop(0)
+            elif parts:
+                raise NestError(f"{self.text!r}: {token!r} stands after a part; loops and names "
+                                "that parts share come before them")
+            elif token in self._tensors:
+                found.append(Hold(token, levels.get(token, 0)))
+                levels[token] = levels.get(token, 0) + 1
+            else:
+                found.append(self._loop(token))
+        return (*found, tuple(parts)) if parts else tuple(found)
+
+    def _loop(self, token: str) -> Loop:
+        match = re.fullmatch(r"([a-z])([1-9]\d*)", token)
+        if not match or match[1] not in self.sizes:
+            raise NestError(
+                f"{self.text!r}: got {token!r}; expected a loop with its step, such as "
+                f"{next(iter(self.sizes))}128 (loops: {', '.join(self.sizes)}), or a tensor "
+                f"({', '.join(self._tensors)})")
+        return Loop(match[1], int(match[2]))
+
+    # --- what is where, and what it moves ------------------------------------------------------
+
+    @cached_property
+    def resident(self) -> Rows:
+        """Each line that moves a block: where it is held, how large, how often, its bytes."""
+        return Rows(self._row(hold, path) for hold, path in _holds(self.items))
+
+    def _row(self, hold: Hold, path: tuple[Loop, ...]) -> Row:
+        operand, size = self._tensors[hold.name], BYTES[self._tensors[hold.name].dtype]
+        chunks = {dim: _chunks(full, [step for d, step in path if d == dim])
+                  for dim, full in self.sizes.items()}
+        steps = {dim: sum(of.values()) for dim, of in chunks.items()}
+        block = tuple(max(chunks[dim]) for dim in operand.dims)
+        times = math.prod(n for dim, n in steps.items() if dim not in operand.dims)
+        n = math.prod(self.sizes[dim] for dim in operand.dims)
+        held = BYTES[SUMS] if operand.role == "out" else size
+        read = written = 0
+        if operand.role == "in":
+            read = times * n * size
+        elif operand.role == "out":
+            # Each visit but the last leaves partial sums; each but the first fetches them.
+            read = (times - 1) * n * BYTES[SUMS]
+            last = BYTES[SUMS] if hold.level else size
+            written = read + n * last
+        return Row(hold.name, hold.level, self._memory(hold), block, math.prod(block) * held,
+                   math.prod(steps.values()), times, read, written)
+
+    def _memory(self, hold: Hold) -> str:
+        depth = 1 + max(h.level for h, _ in _holds(self.items) if h.name == hold.name)
+        names = self.memories
+        if not names:
+            role = self._tensors[hold.name].role
+            names = {"in": ("SBUF", "Tensor Engine"), "kept": ("SBUF",),
+                     "out": ("SBUF", "PSUM")[-depth:]}[role]
+        if depth > len(names):
+            raise NestError(f"{self.text!r}: {hold.name} stands {depth} times; there are "
+                            f"{len(names)} memories for it: {', '.join(names)}")
+        return names[hold.level]
+
+    @property
+    def reloads(self) -> dict[str, int]:
+        """Times each byte crosses HBM: inputs read, outputs written; 1 is the least.
+
+        An output that is written more than once is partial sums, in fp32, that are read back too.
+        """
+        return {r.name: r.times for r in self.resident
+                if not r.level and self._tensors[r.name].role != "kept"}
+
+    @property
+    def r_A(self) -> int:
+        """Reloads of A, of a Matmul."""
+        return self.reloads["A"]
+
+    @property
+    def r_B(self) -> int:
+        """Reloads of B, of a Matmul."""
+        return self.reloads["B"]
+
+    @property
+    def achieved(self) -> Count:
+        """W of the op, and the HBM bytes of this nest."""
+        rows = [r for r in self.resident if not r.level]
+        return Count(self.op.work, sum(r.read_bytes for r in rows),
+                     sum(r.write_bytes for r in rows))
+
+    @property
+    def held(self) -> dict[str, int]:
+        """Memory -> most bytes that are resident in it at once; one buffer a tensor."""
+        return _peak(self.items, {(r.name, r.level): r for r in self.resident})
+
+    def resident_bytes(self, memory: str = "SBUF") -> int:
+        """Most bytes of `memory` that are held at once."""
+        return self.held.get(memory, 0)
+
+    def fits(self, **buffers: int) -> bool:
+        """Whether what is resident fits: fits(SBUF=28 * 2**20, PSUM=2 * 2**20), in bytes."""
+        return all(self.resident_bytes(name) <= size for name, size in buffers.items())
+
+    # --- running it ------------------------------------------------------------------------------
+
+    def walk(self) -> Iterator["Event"]:
+        """Everything that happens, in order: loads, stores, and the steps of the innermost loop.
+
+        As long as the loops are: for small nests.
+        """
+        return _run(self, self.items, {dim: (0, n) for dim, n in self.sizes.items()}, Counter())
+
+    def __repr__(self) -> str:
+        count = self.achieved
+        total = f"{units.show(count.hbm_bytes, 'B')}, I {units.show(count.intensity, 'FLOP/B')}"
+        again = ", ".join(f"{name} x {n}" for name, n in self.reloads.items())
+        held = ", ".join(f"{units.mebi(n)} of {memory}" for memory, n in self.held.items())
+        return "\n".join([f"{self.op!r}", *self.lines(),
+                          f"crosses HBM: {again}; Q {total}", f"resident at most: {held}"])
+
+    def lines(self) -> list[str]:
+        """The nest as indented lines of pseudo-code."""
+        rows = {(r.name, r.level): r for r in self.resident}
+        return [("  " * depth) + words for depth, words in _lines(self, self.items, rows, 0, {})]
+
+
+class Event(NamedTuple):
+    """One thing that a nest does.
+
+    kind     "load", "store" or "step" (the innermost work)
+    name     the tensor; "" for a step
+    level    0: over HBM
+    where    dim -> (start, stop) of the block, or of the step
+    bytes    moved; 0 for a step, and for opening sums that are new
+    """
+
+    kind: str
+    name: str
+    level: int
+    where: dict[str, tuple[int, int]]
+    bytes: int
+
+
+def _chunks(size: int, steps: list[int]) -> Counter[int]:
+    """How the loops over one dim cut it up at last: {length: how many}."""
+    found = Counter({size: 1})
+    for step in steps:
+        cut: Counter[int] = Counter()
+        for length, n in found.items():
+            whole, rest = divmod(length, step)
+            cut[step] += n * whole
+            cut[rest] += n
+        del cut[0]
+        found = +cut
+    return found
+
+
+def _holds(items: tuple[Item, ...], path: tuple[Loop, ...] = ()
+           ) -> Iterator[tuple[Hold, tuple[Loop, ...]]]:
+    """Each Hold with the loops around it."""
+    for item in items:
+        if isinstance(item, Loop):
+            path = (*path, item)
+        elif isinstance(item, Hold):
+            yield item, path
+        else:
+            for part in item:
+                yield from _holds(part, path)
+
+
+def _peak(items: tuple[Item, ...], rows: Mapping[tuple[str, int], Row]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for item in items:
+        if isinstance(item, Hold):
+            total[rows[item].memory] += rows[item].bytes
+        elif not isinstance(item, Loop):
+            parts = [_peak(part, rows) for part in item]  # one after the other: the largest counts
+            for memory in {m for part in parts for m in part}:
+                total[memory] += max(part.get(memory, 0) for part in parts)
+    return dict(total)
+
+
+def _run(nest: Nest, items: tuple[Item, ...], at: dict[str, tuple[int, int]],
+         seen: Counter[tuple[object, ...]]) -> Iterator[Event]:
+    if not items:
+        yield Event("step", "", 0, dict(at), 0)
+        return
+    first, *rest = items
+    if isinstance(first, Loop):
+        start, stop = at[first.dim]
+        for here in range(start, stop, first.step):
+            yield from _run(nest, tuple(rest),
+                            {**at, first.dim: (here, min(here + first.step, stop))}, seen)
+    elif isinstance(first, Hold):
+        operand = nest._tensors[first.name]
+        where = {dim: at[dim] for dim in operand.dims}
+        n = math.prod(stop - start for start, stop in where.values())
+        key = (first, *where.values())
+        total = math.prod(sum(_chunks(nest.sizes[dim], [
+            step for d, step in _path(nest.items, first) if d == dim]).values())
+            for dim in nest.sizes if dim not in operand.dims)
+        size = BYTES[operand.dtype]
+        if operand.role == "in":
+            yield Event("load", first.name, first.level, where, n * size)
+        elif operand.role == "out":
+            yield Event("load", first.name, first.level, where,
+                        n * BYTES[SUMS] if seen[key] else 0)
+        yield from _run(nest, tuple(rest), at, seen)
+        seen[key] += 1
+        if operand.role == "out":
+            last = seen[key] == total and not first.level
+            yield Event("store", first.name, first.level, where,
+                        n * (size if last else BYTES[SUMS]))
+    else:
+        for part in first:
+            yield from _run(nest, part, at, seen)
+
+
+def _path(items: tuple[Item, ...], hold: Hold) -> tuple[Loop, ...]:
+    return next(path for found, path in _holds(items) if found == hold)
+
+
+def _lines(nest: Nest, items: tuple[Item, ...], rows: Mapping[tuple[str, int], Row], depth: int,
+           cut: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[int, str]]:
+    if not items:
+        yield depth, "multiply"
+        return
+    first, *rest = items
+    if isinstance(first, Loop):
+        steps = (*cut.get(first.dim, ()), first.step)
+        before, after = (sum(_chunks(nest.sizes[first.dim], list(some)).values())
+                         for some in (steps[:-1], steps))
+        each = f"{after // before}" if after % before == 0 else f"up to {-(-after // before)}"
+        yield depth, f"for {first.dim} in {each} steps of {first.step}:"
+        yield from _lines(nest, tuple(rest), rows, depth + 1, {**cut, first.dim: steps})
+    elif isinstance(first, Hold):
+        row = rows[first]
+        block = f"{first.name} [{', '.join(map(str, row.block))}]"
+        role = nest._tensors[first.name].role
+        verb = {"in": "load", "out": "open" if row.times == 1 else "fetch", "kept": "keep"}[role]
+        yield depth, f"{verb} {block} in {row.memory}: {units.mebi(row.bytes)}, {row.runs:,} x"
+        yield from _lines(nest, tuple(rest), rows, depth, cut)
+        if role == "out":
+            yield depth, f"store {first.name}" + (
+                "" if row.times == 1 else f": partial sums, the last of {row.times} whole")
+    else:
+        for part in first:
+            yield from _lines(nest, part, rows, depth, cut)
