@@ -364,7 +364,7 @@ def test_a_copy_has_a_time_and_no_rate():
     assert (e.times["compute"], e.t_best, e.binds) == (0, 2e9 / 400e9, "HBM")
     assert (e.rate, e.intensity) == (0, 0)
     assert math.isnan(e.ridge)
-    assert "ridge" not in repr(e)
+    assert "ridge" not in repr(e) and "rate" not in repr(e)
 
 
 def test_work_without_traffic_is_compute_bound():
@@ -515,7 +515,7 @@ def test_a_machine_shows_its_roofs():
 def test_an_entitlement_shows_every_term():
     shown = repr(TOY.entitle(Count({"bf16": 2 * 10**9}, 4 * 10**8)))
     assert shown.splitlines() == [
-        "entitlement on Toy (core)",
+        "entitlement on Toy",
         "  I        5 FLOP/B",
         "  ridge    200 FLOP/B",
         "  W/P      25 us       compute",

@@ -298,10 +298,10 @@ class Entitlement:
             notes = [roof] * (roof in short) + ["binds"] * (roof == self.binds)
             cells.append((short.get(roof, roof), units.show(time, "s"), ", ".join(notes)))
         cells += [("T_best", units.show(self.t_best, "s"), "all overlaps"),
-                  ("T_worst", units.show(self.t_worst, "s"), "nothing overlaps"),
-                  ("rate", units.show(self.rate, "FLOP/s"), "W/T_best")]
-        return "\n".join([f"entitlement on {self.machine.name} ({self.machine.scope})",
-                          *_columns(cells)])
+                  ("T_worst", units.show(self.t_worst, "s"), "nothing overlaps")]
+        if self.count.flops:
+            cells.append(("rate", units.show(self.rate, "FLOP/s"), "W/T_best"))
+        return "\n".join([f"entitlement on {self.machine.name}", *_columns(cells)])
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
