@@ -1,1 +1,621 @@
-"""Every number of a machine on one page: value, kind, source, rivals, and which the course uses."""
+"""Every number of a machine on one page: value, kind, source, rivals, and which the course uses.
+
+Question  what does this chip allow, and who says so?
+Answer    sheet.of("trn2"): rows by group, ridges, conflicts; as text, as one page, as CSV
+Assumes   machine's rows, and recordings handed in as Specs
+Ignores   what no row of machine says; which figure is right (Day 4 measures that)
+"""
+
+import csv
+import html
+import io
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+from . import units
+from .machine import INSTANCES, Machine, MachineError, Spec, get
+
+RECORDED = ("measured", "published", "modelled")
+
+# Groups in the order of the page, and in each the words for a fact (its name up to the dot).
+# peaks, ridges, bandwidths and ceilings are a Machine's own; the rest are names in machine.toml.
+WORDS: dict[str, dict[str, str]] = {
+    "Compute": {
+        "peaks": "Tensor Engine peak",
+        "tensor_array_rows": "Tensor Engine array, rows",
+        "tensor_array_columns": "Tensor Engine array, columns",
+        "tensor_clock": "Tensor Engine clock",
+        "base_clock": "clock of profiler cycles",
+        "tensor_input_width": "Tensor Engine input",
+        "tensor_input_bandwidth": "Tensor Engine read from SBUF",
+        "psum_write_bandwidth": "Tensor Engine write to PSUM",
+    },
+    "Ridge": {
+        "ridges": "ridge",
+        "documented_ridge": "ridge as a document prints it",
+    },
+    "Bandwidth": {
+        "bandwidths": "bandwidth",
+        "hbm_stack_bandwidth": "one HBM stack",
+        "lone_core_bandwidth": "one core, the others idle",
+        "figure_hbm_bandwidth": "HBM in the guide's figure",
+        "dma_profiler_bandwidth": "DMA in the profiler's metadata",
+        "figure_sbuf_bandwidth": "SBUF in the guide's figure",
+        "figure_psum_bandwidth": "PSUM in the guide's figure",
+        "figure_sbuf_over_hbm_bandwidth": "SBUF over HBM in the guide",
+        "neuronlink_bandwidth": "NeuronLink, all of a device",
+        "link_intra_server": "NeuronLink inside a server",
+        "link_inter_server": "NeuronLink between servers",
+        "link_inter_rack": "NeuronLink between racks",
+        "link_count": "NeuronLinks of a device",
+        "figure_host_dram_bandwidth": "host DRAM in the guide's figure",
+    },
+    "Memory sizes": {
+        "sbuf_bytes": "SBUF",
+        "sbuf_partition_bytes": "SBUF, one partition",
+        "figure_sbuf_bytes": "SBUF in the guide's figure",
+        "psum_bytes": "PSUM",
+        "psum_partition_bytes": "PSUM, one partition",
+        "psum_num_banks": "PSUM banks of a partition",
+        "psum_bank_partition_bytes": "PSUM, one bank in one partition",
+        "hbm_bytes": "HBM",
+        "hbm_stack_bytes": "HBM, one stack",
+        "figure_hbm_bytes": "HBM in the guide's figure",
+        "figure_host_dram_bytes": "host DRAM in the guide's figure",
+    },
+    "Tile limits": {
+        "pmax": "partitions",
+        "max_contraction": "K of one matmul",
+        "gemm_stationary_fmax": "free size, stationary tile",
+        "gemm_moving_fmax": "free size, moving tile",
+        "psum_bank_fmax": "free size, one PSUM bank",
+        "bn_stats_fmax": "free size, bn_stats",
+        "engine_fmax": "free size, Vector and Scalar Engine",
+    },
+    "Matmul issue": {
+        "matmul_min_initiation_interval": "least cycles between matmuls",
+        "fast_load_stationary_speedup": "fast load of a stationary tile",
+    },
+    "Other engines": {
+        "vector_width": "Vector Engine width",
+        "vector_clock": "Vector Engine clock",
+        "vector_element_rate": "Vector Engine element rate",
+        "vector_peak_flops": "Vector Engine, documented FLOP/s",
+        "vector_port_bandwidth": "Vector Engine port",
+        "scalar_width": "Scalar Engine width",
+        "scalar_clock": "Scalar Engine clock",
+        "scalar_element_rate": "Scalar Engine element rate",
+        "scalar_peak_flops": "Scalar Engine, documented FLOP/s",
+        "gpsimd_width": "GpSimd Engine width",
+        "gpsimd_processors": "GpSimd Engine processors",
+        "gpsimd_lanes": "GpSimd Engine lanes of one",
+        "gpsimd_clock": "GpSimd Engine clock",
+        "gpsimd_element_rate": "GpSimd Engine element rate",
+        "gpsimd_dma_bandwidth": "GpSimd Engine's own DMA",
+        "tensor_access_cycles": "one access to SBUF or PSUM",
+        "vector_dependent_cycles": "a dependent Vector instruction",
+        "sbuf_interface_rate": "an engine's SBUF port",
+        "sbuf_interface_bandwidth": "an engine's SBUF port",
+        "sbuf_stride_limit": "largest stride at full rate",
+    },
+    "DMA": {
+        "dma_engines": "DMA engines",
+        "dma_engine_bandwidth": "one DMA engine",
+        "dma_engine_theoretical": "one DMA engine, theoretical",
+        "dma_fixed_latency": "fixed latency of a transfer",
+        "dma_minimum_bytes": "least bytes of a partition",
+        "dma_saturating_bytes": "bytes of a partition that saturate",
+        "dma_example_bytes": "documented example, bytes",
+        "dma_example_time": "documented example, time",
+        "dma_transpose_efficiency": "DMA transpose, share of a copy",
+        "dge_dma_instruction_time": "DMA instruction, hardware DGE",
+    },
+    "Throttling": {
+        "throttle_start": "share of the peak after idling",
+        "throttle_time": "for how long",
+        "ceilings": "peak while throttled",
+    },
+    "Device and instance": {
+        "cores": "cores of a device",
+        "logical_cores_lnc2": "logical cores of a device",
+        "hbm_stacks": "HBM stacks of a device",
+        "cores_per_hbm_stack": "cores that share an HBM stack",
+        "cc_cores": "CC-cores of a device",
+        "devices": "devices of an instance",
+    },
+}
+CONTEXT = "Device and instance"
+_GROUP = {stem: group for group, words in WORDS.items() for stem in words}
+_PLACE = {stem: at for at, stem in enumerate(_GROUP)}
+NO_WORDS = "No words yet"  # a fact that WORDS does not know is shown, under this heading
+_ORDER = (*WORDS, NO_WORDS)
+SYMBOLS = {"peaks": "P", "bandwidths": "BW", "ridges": "I*"}
+WIDTH = 96  # columns of text output
+
+# Shown, but the course computes with another figure of the same thing.
+NOT_USED = ("documented_ridge", "lone_core_bandwidth", "figure_hbm_bandwidth",
+            "dma_profiler_bandwidth", "figure_sbuf_bandwidth", "figure_psum_bandwidth",
+            "figure_sbuf_over_hbm_bandwidth", "figure_sbuf_bytes", "figure_hbm_bytes",
+            "figure_host_dram_bandwidth", "figure_host_dram_bytes", "vector_peak_flops",
+            "scalar_peak_flops", "dma_engine_theoretical", "neuronlink_bandwidth")
+
+
+class Settles(NamedTuple):
+    """How Day 4 settles a conflict, and the facts that are figures of the same thing."""
+
+    how: str
+    beside: tuple[str, ...] = ()
+
+
+_GIB = Settles(
+    "One page prints GB, one GiB, one a rounded total. The profiler divides by a stack in GB, "
+    "which settles the unit. A copy on both cores at once shows how much of it arrives.")
+# By "chip scope fact", "chip fact", "scope fact" or "fact"; the most exact name wins. Words only: every
+# number is machine's.
+SETTLES: dict[str, Settles] = {
+    "core peaks": Settles(
+        "The array times its clock, and the same product rounded. A matmul loop on operands that "
+        "stay in SBUF must end below the product; above it, the clock is wrong."),
+    "lnc2 peaks": Settles(
+        "Twice the core's product, and twice its rounded figure. Run the resident matmul loop on "
+        "both cores at once."),
+    "device peaks": Settles(
+        "The product over all cores is what the Tensor Engines do. Where the device page prints "
+        "more, it likely adds the other engines. Time a resident matmul loop on one core; times "
+        "the cores, that is the most that matmuls reach."),
+    "trn3 peaks.fp8": Settles(
+        "The API allows double-row fp8; the engine table widens the input for MX alone. Time the "
+        "resident loop in fp8 and in bf16: their ratio is the rate.",
+        ("tensor_input_width.bf16", "tensor_input_width.mxfp8")),
+    "ridges": Settles(
+        "One ridge for each bandwidth figure. A ratio that a document or the profiler prints "
+        "holds for its own scope: see which P it divides by which BW. Record the copy, then "
+        "divide P by what it reached.", ("documented_ridge.bf16",)),
+    "core bandwidths.HBM": Settles(
+        "A share of a device's total, or a drawing of no one chip. Copy with one core, then with "
+        "all cores that share the stack: the first is what a lone core gets, the second the "
+        "share.", ("lone_core_bandwidth", "figure_hbm_bandwidth")),
+    "lnc2 bandwidths.HBM": Settles(
+        "What the pair gets from the stack it shares: both cores copy at once."),
+    "device bandwidths.HBM": Settles(
+        "The device's total as each page prints it. Copy on all the cores of one stack, and "
+        "multiply by the stacks.", ("hbm_stack_bandwidth",)),
+    "trn1 device bandwidths.HBM": _GIB,
+    "inf2 device bandwidths.HBM": _GIB,
+    "core bandwidths.DMA": Settles(
+        "Engines times what a large transfer gets, against engines times what one could move. "
+        "The level at which the transfer-size sweep flattens decides.",
+        ("dma_profiler_bandwidth",)),
+    "lnc2 bandwidths.DMA": Settles(
+        "As for one core: the flat end of the transfer-size sweep, with both cores copying."),
+    "device bandwidths.DMA": Settles(
+        "Engines times what a large transfer gets, the page's total, and engines times what one "
+        "could move. Sweep on one core, and multiply by the cores."),
+    "dma_engine_bandwidth": Settles(
+        "A large transfer in the bandwidth guide's table, against a data path's rate. Divide the "
+        "flat end of the sweep by the engines that were busy.", ("dma_engine_theoretical",)),
+    "sbuf_bytes": Settles(
+        "The partitions times the bytes of one give binary units. The same digits in MB, or a "
+        "drawn size, are less. Nothing to time: allocate a tile of whole partitions.",
+        ("figure_sbuf_bytes",)),
+    "hbm_bytes": Settles(
+        "The device list's size, against a drawing of no one chip. Nothing to time: neuron-ls "
+        "prints what the instance has.", ("figure_hbm_bytes",)),
+    "vector_element_rate": Settles(
+        "Elements a second bound an add, a cast or a copy; the FLOP/s count several operations a "
+        "lane. Time one instruction over a long row.", ("vector_peak_flops.fp32",)),
+    "scalar_element_rate": Settles(
+        "As for the Vector Engine: time one activation over a long row, and count elements.",
+        ("scalar_peak_flops.fp32",)),
+    "cc_cores": Settles(
+        "Two pages, two counts. No roof of this course uses it, and Day 4 leaves it open."),
+    "neuronlink_bandwidth": Settles(
+        "Two documents, two totals, and the tiers of a third add up to another. Only a transfer "
+        "between two chips tells; Day 4 stays on one.",
+        ("link_intra_server", "link_inter_server", "link_inter_rack")),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity of a machine at one scope.
+
+    fact      its name in machine: "peaks.bf16", "bandwidths.HBM", "ridges.bf16",
+              "vector_width.bf16"
+    of        the dtype, level or place it holds for; "" where there is but one
+    symbol    of the roofline (P, BW, I*) or NKI's name (gemm_moving_fmax); "" without one
+    spec      the figure; its rivals are what other sources say
+    used      whether the course computes with it
+    recorded  a recording of the same quantity, if one was handed in
+    """
+
+    group: str
+    quantity: str
+    fact: str
+    of: str
+    symbol: str
+    spec: Spec
+    scope: str
+    used: bool = True
+    recorded: Spec | None = None
+
+    @property
+    def text(self) -> str:
+        """The value with its unit."""
+        return self.spec.text
+
+    @property
+    def kind(self) -> str:
+        """One of machine.KINDS."""
+        return self.spec.kind
+
+    @property
+    def source(self) -> str:
+        """Key in references.bib, then the place."""
+        return self.spec.source
+
+    @property
+    def holds(self) -> str:
+        """When it is true, or what it was computed from."""
+        return self.spec.holds
+
+    @property
+    def rivals(self) -> tuple[Spec, ...]:
+        """Other figures of the same quantity."""
+        return self.spec.rivals
+
+    @property
+    def words(self) -> str:
+        """Quantity, and what it is of."""
+        return f"{self.quantity}, {self.of}" if self.of else self.quantity
+
+    @property
+    def figures(self) -> tuple[tuple[str, Spec], ...]:
+        """(role, figure): the row's own ("used" or "shown"), its rivals, its recording."""
+        return (("used" if self.used else "shown", self.spec),
+                *(("rival", s) for s in self.rivals),
+                *([("recorded", self.recorded)] if self.recorded else []))
+
+
+class Conflict(NamedTuple):
+    """Figures of one quantity that disagree, the one used first, and how Day 4 settles it."""
+
+    quantity: str
+    fact: str
+    figures: tuple[Spec, ...]
+    settles: str
+
+
+class Conflicts(tuple[Conflict, ...]):
+    """The conflicts of a sheet, shown with what each figure is a figure of."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        lines: list[str] = []
+        for one in self:
+            lines += ["", one.quantity, *_lines([
+                (s.text, s.kind, _key(s), figure_of(s)) for s in one.figures])]
+            lines += textwrap.wrap(one.settles, WIDTH, initial_indent="  Day 4: ",
+                                   subsequent_indent="    ")
+        return "\n".join(lines[1:])
+
+    def _repr_html_(self) -> str:
+        body = "".join(
+            f'<tbody><tr><th colspan="4" scope="rowgroup">{_e(one.quantity)}</th></tr>'
+            + "".join(f'<tr class="{"rival" if i else "used"}">{_cells(s)}</tr>'
+                      for i, s in enumerate(one.figures))
+            + f'<tr class="settles"><td colspan="4">Day 4: {_e(one.settles)}</td></tr></tbody>'
+            for one in self)
+        return ('<div class="rl-conflicts"><table><thead><tr><th>Figure</th><th>Kind</th>'
+                f"<th>Source</th><th>A figure of</th></tr></thead>{body}</table></div>")
+
+
+@dataclass(frozen=True, repr=False)
+class Sheet:
+    """What is known of one machine at one scope; sheet.of makes it.
+
+    rows   every roof and fact of the scope once, its ridges and throttled peaks, then what the
+           device and its instances add
+    """
+
+    machine: Machine
+    rows: tuple[Row, ...]
+
+    def __getitem__(self, fact: str) -> Row:
+        """The row of a fact: "HBM", "bf16" (its peak), "ridges.fp32", "pmax".
+
+        Raises MachineError for a name that is not there.
+        """
+        return self.rows[_find(self.machine, self.rows, fact)]
+
+    @property
+    def roofs(self) -> tuple[Row, ...]:
+        """The rows that are roofs at this scope: peaks and bandwidths."""
+        return tuple(r for r in self.rows if r.scope == self.machine.scope
+                     and _stem(r.fact) in ("peaks", "bandwidths"))
+
+    @property
+    def conflicts(self) -> Conflicts:
+        """Where figures of one quantity disagree, with what each is a figure of."""
+        found: dict[object, Conflict] = {}
+        for row in self.rows:
+            settles = settled(row, self.machine)
+            beside = [replace(r.spec, rivals=()) for r in self.rows
+                      if settles and r.fact in settles.beside and r.fact != row.fact]
+            if settles is None or not (row.rivals or beside):
+                continue
+            said = {s.text for s in (row.spec, *row.rivals)}
+            figures = (replace(row.spec, rivals=()), *row.rivals,
+                       *(s for s in beside if s.text not in said))
+            key = (row.quantity, row.scope, tuple(s.text for s in figures))
+            if key in found:
+                found[key] = found[key]._replace(quantity=f"{found[key].quantity} {row.of}")
+            else:
+                found[key] = Conflict(_words([row], self.machine), row.fact, figures, settles.how)
+        return Conflicts(found.values())
+
+    def csv(self, path: str | PathLike[str] | None = None) -> str:
+        """CSV text, one line a figure, `value` in the base unit `unit`; also to a file.
+
+        Raises OSError where the file cannot be written.
+        """
+        out = io.StringIO()
+        write = csv.writer(out, lineterminator="\n")
+        write.writerow(COLUMNS)
+        for row in self.rows:
+            for role, s in row.figures:
+                key, _, place = s.source.partition(", ")
+                write.writerow((self.machine.key, row.scope, row.group, row.quantity, row.of,
+                                row.symbol, row.fact, role, s.text, _number(s.value), s.unit,
+                                s.kind, key, place, s.holds))
+        if path is not None:
+            Path(path).write_text(out.getvalue(), "utf-8", newline="")
+        return out.getvalue()
+
+    def _groups(self) -> dict[str, list[list[Row]]]:
+        """Group by group; rows that differ in their dtype alone are one."""
+        groups: dict[str, dict[object, list[Row]]] = {}
+        for row in self.rows:
+            same = groups.setdefault(row.group, {})
+            if _stem(row.fact) != "ridges":
+                alike = (row.quantity, row.scope, tuple(
+                    (role, s.text, s.kind, figure_of(s)) for role, s in row.figures))
+                same.setdefault(alike, []).append(row)
+        return {group: list(same.values()) for group, same in groups.items()}
+
+    def _ridges(self) -> tuple[list[str], list[tuple[str, list[str]]]]:
+        """A column for each set of dtypes of one peak, a line for each bandwidth figure."""
+        columns: dict[float, list[Row]] = {}
+        for row in self.rows:
+            if _stem(row.fact) == "ridges":
+                columns.setdefault(row.spec.value, []).append(row)
+        heads = [" ".join(row.of for row in same) for same in columns.values()]
+        figures = zip(*([same[0].spec, *same[0].rivals] for same in columns.values()), strict=True)
+        return heads, [(line[0].holds.partition(" / ")[2], [
+            units.significant(s.value, 4) for s in line]) for line in figures]
+
+    def __repr__(self) -> str:
+        lines = [f"{self.machine.name} ({self.machine.key}, {self.machine.scope})"]
+        for group, merged in self._groups().items():
+            lines += ["", group]
+            if group == "Ridge":
+                heads, ridges = self._ridges()
+                lines += _lines([("FLOP/B", *heads, "of the bandwidth")] + [
+                    ("rival" if i else "used", *values, level)
+                    for i, (level, values) in enumerate(ridges)])
+            lines += _lines([
+                (_words(same, self.machine, symbol=True) if role in ("used", "shown") else f"  {role}", _mark(role) + s.text, s.kind, _key(s),
+                 figure_of(s)) for same in merged for role, s in same[0].figures])
+        return "\n".join([*lines, "", "( ) shown; the course computes with another figure"])
+
+    def _repr_html_(self) -> str:
+        blocks = []
+        for group, merged in self._groups().items():
+            tables = [_ridge_table(*self._ridges())] if group == "Ridge" else []
+            body = "".join(
+                f'<tr class="{role}"><th scope="row">'
+                f"{_title(same, self.machine) if role in ('used', 'shown') else role}</th>"
+                f"{_cells(s)}</tr>" for same in merged for role, s in same[0].figures)
+            tables += [f"<table><tbody>{body}</tbody></table>"] * bool(body)
+            blocks.append(f"<section><h4>{_e(group)}</h4>{''.join(tables)}</section>")
+        return (f'<div class="rl-sheet"><p class="rl-sheet-title">{_e(self.machine.name)}</p>'
+                f'<div class="rl-sheet-groups">{"".join(blocks)}</div></div>')
+
+
+COLUMNS = ("machine", "scope", "group", "quantity", "of", "symbol", "fact", "role", "text",
+           "value", "unit", "kind", "source", "place", "holds")
+
+
+def of(machine: str | Machine, scope: str | None = None,
+       measured: Mapping[str, Spec] | None = None) -> Sheet:
+    """The entitlement sheet of a machine.
+
+    machine    its key ("trn2"), or a Machine, such as one that uses another figure
+    scope      "core", "lnc2" or "device"; the smallest unless named
+    measured   recordings by fact ("HBM", "bf16", "vector_element_rate.bf16"); each joins its
+               row, and that of a bandwidth gives one more ridge
+
+    >>> of("trn2")["ridges.bf16"].text
+    '209.7 FLOP/B'
+
+    Raises MachineError for an unknown machine, scope or fact, and for a recording with another
+    unit or of a kind that is no recording.
+    """
+    m = get(machine, scope) if isinstance(machine, str) else machine.at(scope or machine.scope)
+    rows = [*_roofs(m), *_facts(m), *_throttled(m)]
+    whole = None
+    if m.scope == "core":
+        rows += _not_restated(m, {row.fact for row in rows})
+    if m.scope in ("core", "lnc2"):
+        whole = get(m.key, "device")
+        rows += [replace(row, group=CONTEXT) for row in [*_roofs(whole), *_facts(whole)]
+                 if row.rivals or row.group == CONTEXT or _stem(row.fact) in (
+                     "hbm_bytes", "bandwidths", "documented_ridge")]
+    rows += [_row("devices", name, s.facts["devices"], "instance")
+             for name, s in INSTANCES.items() if name.startswith(m.key)]
+    for fact, spec in (measured or {}).items():
+        at = _find(m, rows, fact)
+        rows[at] = _recorded(m, rows[at], spec)
+    rows += _ridges(m, rows)
+    rows.sort(key=lambda row: (_ORDER.index(row.group), row.scope != m.scope,
+                               _PLACE.get(_stem(row.fact), len(_PLACE))))
+    return Sheet(m, tuple(rows))
+
+
+def settled(row: Row, machine: Machine) -> Settles | None:
+    """How Day 4 settles what is in conflict about a row; None where nothing is."""
+    return next((SETTLES[name] for name in settles_names(row, machine) if name in SETTLES), None)
+
+
+def settles_names(row: Row, machine: Machine) -> list[str]:
+    """The names under which SETTLES may hold a row, the most exact first."""
+    return [f"{before}{name}" for name in (row.fact, _stem(row.fact)) for before in (
+        f"{machine.key} {row.scope} ", f"{machine.key} ", f"{row.scope} ", "")]
+
+
+def figure_of(spec: Spec) -> str:
+    """What a figure is a figure of: what it says itself, or where it is printed."""
+    return spec.holds or "printed under " + spec.source.partition(", ")[2]
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+def _stem(fact: str) -> str:
+    return fact.partition(".")[0]
+
+
+def _row(stem: str, of: str, spec: Spec, scope: str) -> Row:
+    group = _GROUP.get(stem, NO_WORDS)
+    symbol = SYMBOLS.get(stem, stem if stem.endswith("max") else "")
+    return Row(group, WORDS.get(group, {}).get(stem, stem), f"{stem}.{of}" if of else stem, of,
+               symbol, spec, scope, stem not in NOT_USED)
+
+
+def _roofs(m: Machine) -> list[Row]:
+    return [*(_row("peaks", dtype, spec, m.scope) for dtype, spec in m.peaks.items()),
+            *(_row("bandwidths", level, spec, m.scope) for level, spec in m.bandwidths.items())]
+
+
+def _facts(m: Machine) -> list[Row]:
+    return [_row(*name.partition(".")[::2], spec, m.scope) for name, spec in m.facts.items()]
+
+
+def _throttled(m: Machine) -> list[Row]:
+    return [replace(_row("ceilings", c.roof, c.spec, m.scope), quantity=f"peak, {c.name}")
+            for c in m.ceilings]
+
+
+def _not_restated(m: Machine, known: set[str]) -> list[Row]:
+    """What the guide of NeuronCore-v2 says of a matmul's issue, where this core's does not."""
+    v2 = get("trn1")
+    return [replace(row, used=False, spec=replace(
+                row.spec, kind="assumed", holds="not restated for this core; " + row.holds))
+            for row in _facts(v2) if row.group == "Matmul issue" and row.fact not in known
+            and "pmax" in known]
+
+
+def _ridges(m: Machine, rows: Iterable[Row]) -> list[Row]:
+    """A ridge for each dtype: over the slow link as used, then over every other figure."""
+    figures = [(row.of, s) for row in rows
+               if row.scope == m.scope and row.group != CONTEXT and _stem(row.fact) == "bandwidths"
+               for _, s in row.figures]
+
+    def ridge(peak: Spec, level: str, bw: Spec) -> Spec:
+        kind = bw.kind if bw.kind in RECORDED else "derived"
+        of = "; ".join([f"{peak.text} / {bw.text} ({level})", *([figure_of(bw)])])
+        return Spec(peak.value / bw.value, "FLOP/B", bw.source, kind, of)
+
+    found = []
+    for dtype, peak in m.peaks.items():
+        first, *others = (ridge(peak, *figure) for figure in figures)
+        found.append(_row("ridges", dtype, replace(first, rivals=tuple(others)), m.scope))
+    return found
+
+
+def _find(m: Machine, rows: Sequence[Row], fact: str) -> int:
+    names = (fact, f"bandwidths.{fact}", f"peaks.{fact}")
+    for at, row in enumerate(rows):
+        if row.scope == m.scope and row.fact in names:
+            return at
+    known = ", ".join(row.fact for row in rows if row.scope == m.scope)
+    raise MachineError(f"{m.key}, {m.scope}: no such row: got {fact!r}; known: {known}")
+
+
+def _recorded(m: Machine, row: Row, spec: Spec) -> Row:
+    if spec.unit != row.spec.unit:
+        raise MachineError(f"{m.key}, {m.scope}: recording of {row.fact}: unit {spec.unit!r}; "
+                           f"expected {row.spec.unit!r}")
+    if spec.kind not in RECORDED:
+        raise MachineError(f"{m.key}, {m.scope}: recording of {row.fact}: kind {spec.kind!r}; "
+                           f"expected one of {', '.join(RECORDED)}. What a document says is a "
+                           "rival: put it into machine.toml")
+    return replace(row, recorded=spec)
+
+
+# --- text and HTML ----------------------------------------------------------------------------
+
+
+def _words(same: Sequence[Row], m: Machine, symbol: bool = False) -> str:
+    row = same[0]
+    of = " ".join(one.of for one in same)
+    parts = [row.quantity, of, row.symbol if symbol and row.symbol not in SYMBOLS.values() else "",
+             row.scope if row.scope not in (m.scope, "instance") else ""]
+    return ", ".join(filter(None, parts))
+
+
+def _title(same: Sequence[Row], m: Machine) -> str:
+    symbol = same[0].symbol
+    return _e(_words(same, m)) + (f" <code>{_e(symbol)}</code>" if symbol else "")
+
+
+def _mark(role: str) -> str:
+    return "( ) " if role == "shown" else ""
+
+
+def _key(spec: Spec) -> str:
+    return spec.source.partition(",")[0]
+
+
+def _number(value: float) -> str:
+    """As many digits as a float holds without noise; whole numbers in full."""
+    return str(int(value)) if value == int(value) else f"{value:.12g}"
+
+
+def _lines(cells: Sequence[tuple[str, ...]]) -> list[str]:
+    """Aligned columns; the last one, which is words, wraps under itself."""
+    if not cells:
+        return []
+    *widths, _ = (max(map(len, column)) for column in zip(*cells, strict=True))
+    found = []
+    for *row, last in cells:
+        start = "  " + "".join(cell.ljust(w + 2) for cell, w in zip(row, widths, strict=True))
+        found += textwrap.wrap(last, max(WIDTH, len(start) + 24), initial_indent=start,
+                               subsequent_indent=" " * len(start)) or [start.rstrip()]
+    return found
+
+
+def _e(text: str) -> str:
+    return html.escape(text)
+
+
+def _cells(spec: Spec) -> str:
+    key = _e(_key(spec))
+    return (f"<td>{_e(spec.text)}</td><td>{_e(spec.kind)}</td>"
+            f'<td><a href="../sources.html#src-{key}">{key}</a></td>'
+            f"<td>{_e(figure_of(spec))}</td>")
+
+
+def _ridge_table(heads: list[str], ridges: list[tuple[str, list[str]]]) -> str:
+    body = "".join(
+        f'<tr class="{"rival" if i else "used"}"><th scope="row">{_e(level)}</th>'
+        + "".join(f"<td>{_e(value)}</td>" for value in values) + "</tr>"
+        for i, (level, values) in enumerate(ridges))
+    head = "".join(f'<th scope="col">{_e(head)}</th>' for head in heads)
+    return ('<table class="ridges"><thead><tr><th scope="col">P / BW in FLOP/B, BW</th>'
+            f"{head}</tr></thead><tbody>{body}</tbody></table>")
