@@ -9,6 +9,8 @@ Ignores   what no row of machine says; which figure is right (Day 4 measures tha
 import csv
 import html
 import io
+import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import units
-from .machine import INSTANCES, Machine, MachineError, Spec, get
+from .machine import ALL, INSTANCES, Machine, MachineError, Spec, get
 
-RECORDED = ("measured", "published", "modelled")
+RECORDED = ("measured", "published", "modelled")  # kinds of a recording
+OWN = ("used", "shown")  # roles of a row's own figure; the others are "rival", "recorded"
 
 # Groups in the order of the page, and in each the words for a fact (its name up to the dot).
 # peaks, ridges, bandwidths and ceilings are a Machine's own; the rest are names in machine.toml.
@@ -79,14 +82,18 @@ WORDS: dict[str, dict[str, str]] = {
     "Matmul issue": {
         "matmul_min_initiation_interval": "least cycles between matmuls",
         "fast_load_stationary_speedup": "fast load of a stationary tile",
+        "transpose_mode_speedup": "transpose mode, speed-up",
     },
     "Other engines": {
         "vector_width": "Vector Engine width",
+        "vector_speedup": "Vector Engine speed-up",
         "vector_clock": "Vector Engine clock",
         "vector_element_rate": "Vector Engine element rate",
         "vector_peak_flops": "Vector Engine, documented FLOP/s",
+        "vector_two_input_cycles": "Vector Engine, two inputs",
         "vector_port_bandwidth": "Vector Engine port",
         "scalar_width": "Scalar Engine width",
+        "scalar_speedup": "Scalar Engine speed-up",
         "scalar_clock": "Scalar Engine clock",
         "scalar_element_rate": "Scalar Engine element rate",
         "scalar_peak_flops": "Scalar Engine, documented FLOP/s",
@@ -107,6 +114,8 @@ WORDS: dict[str, dict[str, str]] = {
         "dma_engine_bandwidth": "one DMA engine",
         "dma_engine_theoretical": "one DMA engine, theoretical",
         "dma_fixed_latency": "fixed latency of a transfer",
+        "dma_partitions_per_engine": "partitions of one engine",
+        "dma_poor_bytes": "bytes of a partition below which it is poor",
         "dma_minimum_bytes": "least bytes of a partition",
         "dma_saturating_bytes": "bytes of a partition that saturate",
         "dma_example_bytes": "documented example, bytes",
@@ -134,6 +143,14 @@ _PLACE = {stem: at for at, stem in enumerate(_GROUP)}
 NO_WORDS = "No words yet"  # a fact that WORDS does not know is shown, under this heading
 _ORDER = (*WORDS, NO_WORDS)
 SYMBOLS = {"peaks": "P", "bandwidths": "BW", "ridges": "I*"}
+# nki.language.tile_size.<name>; where the fact itself has that name, it stands as it is.
+NKI = {name: name for name in ("pmax", "gemm_stationary_fmax", "gemm_moving_fmax",
+                               "psum_bank_fmax", "psum_num_banks", "bn_stats_fmax")}
+NKI |= {"sbuf_bytes": "sbuf_size_bytes", "sbuf_partition_bytes": "sbuf_fmax_bytes",
+        "psum_bank_partition_bytes": "psum_bank_fmax_bytes"}
+# Sizes that are products of other facts, shown as such where the product agrees.
+PRODUCTS = {"sbuf_bytes": ("pmax", "sbuf_partition_bytes"),
+            "psum_bytes": ("pmax", "psum_num_banks", "psum_bank_partition_bytes")}
 WIDTH = 96  # columns of text output
 
 # Shown, but the course computes with another figure of the same thing.
@@ -154,8 +171,8 @@ class Settles(NamedTuple):
 _GIB = Settles(
     "One page prints GB, one GiB, one a rounded total. The profiler divides by a stack in GB, "
     "which settles the unit. A copy on both cores at once shows how much of it arrives.")
-# By "chip scope fact", "chip fact", "scope fact" or "fact"; the most exact name wins. Words only: every
-# number is machine's.
+# By "chip scope fact", "chip fact", "scope fact" or "fact", the most exact first. Words only:
+# every number is machine's.
 SETTLES: dict[str, Settles] = {
     "core peaks": Settles(
         "The array times its clock, and the same product rounded. A matmul loop on operands that "
@@ -183,7 +200,7 @@ SETTLES: dict[str, Settles] = {
         "What the pair gets from the stack it shares: both cores copy at once."),
     "device bandwidths.HBM": Settles(
         "The device's total as each page prints it. Copy on all the cores of one stack, and "
-        "multiply by the stacks.", ("hbm_stack_bandwidth",)),
+        "multiply by the stacks."),
     "trn1 device bandwidths.HBM": _GIB,
     "inf2 device bandwidths.HBM": _GIB,
     "core bandwidths.DMA": Settles(
@@ -216,7 +233,7 @@ SETTLES: dict[str, Settles] = {
     "neuronlink_bandwidth": Settles(
         "Two documents, two totals, and the tiers of a third add up to another. Only a transfer "
         "between two chips tells; Day 4 stays on one.",
-        ("link_intra_server", "link_inter_server", "link_inter_rack")),
+        ("link_intra_server+link_inter_server+link_inter_rack",)),
 }
 
 
@@ -295,13 +312,19 @@ class Conflicts(tuple[Conflict, ...]):
 
     __slots__ = ()
 
+    def _said(self, i: int) -> str:
+        """The sentence of a conflict; once, after the last of a run that shares it."""
+        last = i + 1 == len(self) or self[i + 1].settles != self[i].settles
+        return self[i].settles if last else ""
+
     def __repr__(self) -> str:
         lines: list[str] = []
-        for one in self:
+        for i, one in enumerate(self):
             lines += ["", one.quantity, *_lines([
                 (s.text, s.kind, _key(s), figure_of(s)) for s in one.figures])]
-            lines += textwrap.wrap(one.settles, WIDTH, initial_indent="  Day 4: ",
-                                   subsequent_indent="    ")
+            if settles := self._said(i):
+                lines += textwrap.wrap(f"Day 4: {settles}", WIDTH, initial_indent="  ",
+                                       subsequent_indent="    ")
         return "\n".join(lines[1:])
 
     def _repr_html_(self) -> str:
@@ -309,8 +332,9 @@ class Conflicts(tuple[Conflict, ...]):
             f'<tbody><tr><th colspan="4" scope="rowgroup">{_e(one.quantity)}</th></tr>'
             + "".join(f'<tr class="{"rival" if i else "used"}">{_cells(s)}</tr>'
                       for i, s in enumerate(one.figures))
-            + f'<tr class="settles"><td colspan="4">Day 4: {_e(one.settles)}</td></tr></tbody>'
-            for one in self)
+            + (f'<tr class="settles"><td colspan="4">Day 4: {_e(self._said(at))}</td></tr>'
+               if self._said(at) else "") + "</tbody>"
+            for at, one in enumerate(self))
         return ('<div class="rl-conflicts"><table><thead><tr><th>Figure</th><th>Kind</th>'
                 f"<th>Source</th><th>A figure of</th></tr></thead>{body}</table></div>")
 
@@ -342,22 +366,34 @@ class Sheet:
     @property
     def conflicts(self) -> Conflicts:
         """Where figures of one quantity disagree, with what each is a figure of."""
-        found: dict[object, Conflict] = {}
+        found: dict[object, tuple[list[Row], Conflict]] = {}
         for row in self.rows:
             settles = settled(row, self.machine)
-            beside = [replace(r.spec, rivals=()) for r in self.rows
-                      if settles and r.fact in settles.beside and r.fact != row.fact]
-            if settles is None or not (row.rivals or beside):
+            beside = self._beside(settles.beside if settles else ())
+            if settles is None or not (row.rivals or beside) or (
+                    _stem(row.fact) == "ridges" and row.of != next(iter(self.machine.peaks))):
                 continue
             said = {s.text for s in (row.spec, *row.rivals)}
             figures = (replace(row.spec, rivals=()), *row.rivals,
                        *(s for s in beside if s.text not in said))
             key = (row.quantity, row.scope, tuple(s.text for s in figures))
-            if key in found:
-                found[key] = found[key]._replace(quantity=f"{found[key].quantity} {row.of}")
-            else:
-                found[key] = Conflict(_words([row], self.machine), row.fact, figures, settles.how)
-        return Conflicts(found.values())
+            rows = [*(found[key][0] if key in found else ()), row]
+            found[key] = rows, Conflict(_words(rows, self.machine), rows[0].fact, figures,
+                                        settles.how)
+        return Conflicts(conflict for _, conflict in found.values())
+
+    def _beside(self, facts: Iterable[str]) -> list[Spec]:
+        """Figures of those facts and of their rivals; "a+b" is a sum of facts."""
+        known = {row.fact: row.spec for row in reversed(self.rows)}
+        found = []
+        for name in facts:
+            terms = [known[term] for term in name.split("+") if term in known]
+            if len(terms) > 1:
+                found.append(Spec(sum(t.value for t in terms), terms[0].unit, terms[0].source,
+                                  "derived", " + ".join(t.text for t in terms)))
+            elif terms:
+                found += [replace(terms[0], rivals=()), *terms[0].rivals]
+        return found
 
     def csv(self, path: str | PathLike[str] | None = None) -> str:
         """CSV text, one line a figure, `value` in the base unit `unit`; also to a file.
@@ -409,8 +445,9 @@ class Sheet:
                     ("rival" if i else "used", *values, level)
                     for i, (level, values) in enumerate(ridges)])
             lines += _lines([
-                (_words(same, self.machine, symbol=True) if role in ("used", "shown") else f"  {role}", _mark(role) + s.text, s.kind, _key(s),
-                 figure_of(s)) for same in merged for role, s in same[0].figures])
+                (_words(same, self.machine, symbol=True) if role in OWN else f"  {role}",
+                 "( ) " * (role == "shown") + s.text, s.kind, _key(s), figure_of(s))
+                for same in merged for role, s in same[0].figures])
         return "\n".join([*lines, "", "( ) shown; the course computes with another figure"])
 
     def _repr_html_(self) -> str:
@@ -419,8 +456,9 @@ class Sheet:
             tables = [_ridge_table(*self._ridges())] if group == "Ridge" else []
             body = "".join(
                 f'<tr class="{role}"><th scope="row">'
-                f"{_title(same, self.machine) if role in ('used', 'shown') else role}</th>"
-                f"{_cells(s)}</tr>" for same in merged for role, s in same[0].figures)
+                f"{_title(same, self.machine) if role in OWN else role}</th>"
+                f"{_cells(s, role != 'recorded' and s.source != 'caller')}</tr>"
+                for same in merged for role, s in same[0].figures)
             tables += [f"<table><tbody>{body}</tbody></table>"] * bool(body)
             blocks.append(f"<section><h4>{_e(group)}</h4>{''.join(tables)}</section>")
         return (f'<div class="rl-sheet"><p class="rl-sheet-title">{_e(self.machine.name)}</p>'
@@ -480,7 +518,10 @@ def settles_names(row: Row, machine: Machine) -> list[str]:
 
 def figure_of(spec: Spec) -> str:
     """What a figure is a figure of: what it says itself, or where it is printed."""
-    return spec.holds or "printed under " + spec.source.partition(", ")[2]
+    printed = spec.holds or "printed under " + spec.source.partition(", ")[2]
+    if spec.unit == "B/s" and spec.kind == "documented" and spec.value % 2**30 == 0:
+        return f"{units.mebi(spec.value)}/s; {printed}"  # base units hide what was printed
+    return printed
 
 
 # --- rows ------------------------------------------------------------------------------------
@@ -492,22 +533,54 @@ def _stem(fact: str) -> str:
 
 def _row(stem: str, of: str, spec: Spec, scope: str) -> Row:
     group = _GROUP.get(stem, NO_WORDS)
-    symbol = SYMBOLS.get(stem, stem if stem.endswith("max") else "")
+    symbol = SYMBOLS.get(stem, NKI.get(stem, ""))
     return Row(group, WORDS.get(group, {}).get(stem, stem), f"{stem}.{of}" if of else stem, of,
                symbol, spec, scope, stem not in NOT_USED)
 
 
 def _roofs(m: Machine) -> list[Row]:
-    return [*(_row("peaks", dtype, spec, m.scope) for dtype, spec in m.peaks.items()),
-            *(_row("bandwidths", level, spec, m.scope) for level, spec in m.bandwidths.items())]
+    return [_row(stem, of, _explained(m, stem, of, spec), m.scope) for stem in (
+        "peaks", "bandwidths") for of, spec in getattr(m, stem).items()]
 
 
 def _facts(m: Machine) -> list[Row]:
-    return [_row(*name.partition(".")[::2], spec, m.scope) for name, spec in m.facts.items()]
+    return [_row(*name.partition(".")[::2], _multiplied(m, name, _explained(
+        m, "facts", name, spec)), m.scope) for name, spec in m.facts.items()]
+
+
+def _explained(m: Machine, what: str, name: str, spec: Spec) -> Spec:
+    """"8 cores" and "an even share of 8 cores" say of which figure: that of the other scope."""
+    if m.key not in ALL or ALL[m.key].scope != "core":
+        return spec
+    other = get(m.key, "device" if m.scope == "core" else "core")
+    base = getattr(other, what).get(name)
+    bases = (base, *base.rivals) if base else ()
+
+    def explained(s: Spec) -> Spec:
+        cores = re.search(r"([0-9]+) cores$", s.holds)
+        n = int(cores[1]) if cores else 0
+        for b in bases if n else ():
+            if m.scope == "core" and math.isclose(s.value * n, b.value):
+                share = s.holds.removesuffix(f" of {n} cores")
+                return replace(s, holds=f"{b.text} / {n}; {share}")
+            if m.scope != "core" and math.isclose(b.value * n, s.value):
+                about = b.holds if m.scope == "lnc2" or what == "facts" else ""
+                return replace(s, holds="; ".join(filter(None, (f"{n} x {b.text}", about))))
+        return s
+
+    return replace(explained(spec), rivals=tuple(explained(rival) for rival in spec.rivals))
+
+
+def _multiplied(m: Machine, name: str, spec: Spec) -> Spec:
+    factors = [m.facts[factor] for factor in PRODUCTS.get(name, ()) if factor in m.facts]
+    if not factors or math.prod(f.value for f in factors) != spec.value or spec.holds:
+        return spec
+    return replace(spec, holds=" x ".join(f.text for f in factors))
 
 
 def _throttled(m: Machine) -> list[Row]:
-    return [replace(_row("ceilings", c.roof, c.spec, m.scope), quantity=f"peak, {c.name}")
+    return [replace(_row("ceilings", c.roof, replace(c.spec, rivals=()), m.scope),
+                    quantity=f"peak, {c.name}")
             for c in m.ceilings]
 
 
@@ -521,9 +594,12 @@ def _not_restated(m: Machine, known: set[str]) -> list[Row]:
 
 
 def _ridges(m: Machine, rows: Iterable[Row]) -> list[Row]:
-    """A ridge for each dtype: over the slow link as used, then over every other figure."""
-    figures = [(row.of, s) for row in rows
-               if row.scope == m.scope and row.group != CONTEXT and _stem(row.fact) == "bandwidths"
+    """A ridge for each dtype: over the slow link as used, then over each other figure of it.
+
+    What crosses HBM crosses the DMA engines too; what crosses a link are other bytes.
+    """
+    figures = [(row.of, s) for row in rows if row.scope == m.scope
+               and row.fact in (f"bandwidths.{m.slow_link}", "bandwidths.DMA")
                for _, s in row.figures]
 
     def ridge(peak: Spec, level: str, bw: Spec) -> Spec:
@@ -564,18 +640,14 @@ def _recorded(m: Machine, row: Row, spec: Spec) -> Row:
 def _words(same: Sequence[Row], m: Machine, symbol: bool = False) -> str:
     row = same[0]
     of = " ".join(one.of for one in same)
-    parts = [row.quantity, of, row.symbol if symbol and row.symbol not in SYMBOLS.values() else "",
-             row.scope if row.scope not in (m.scope, "instance") else ""]
+    parts = ["device" if row.scope == "device" != m.scope and "device" not in row.quantity else "",
+             row.quantity, of, row.symbol if symbol and _stem(row.fact) in NKI else ""]
     return ", ".join(filter(None, parts))
 
 
 def _title(same: Sequence[Row], m: Machine) -> str:
     symbol = same[0].symbol
     return _e(_words(same, m)) + (f" <code>{_e(symbol)}</code>" if symbol else "")
-
-
-def _mark(role: str) -> str:
-    return "( ) " if role == "shown" else ""
 
 
 def _key(spec: Spec) -> str:
@@ -596,7 +668,8 @@ def _lines(cells: Sequence[tuple[str, ...]]) -> list[str]:
     for *row, last in cells:
         start = "  " + "".join(cell.ljust(w + 2) for cell, w in zip(row, widths, strict=True))
         found += textwrap.wrap(last, max(WIDTH, len(start) + 24), initial_indent=start,
-                               subsequent_indent=" " * len(start)) or [start.rstrip()]
+                               subsequent_indent=" " * len(start),
+                               break_long_words=False) or [start.rstrip()]
     return found
 
 
@@ -604,10 +677,10 @@ def _e(text: str) -> str:
     return html.escape(text)
 
 
-def _cells(spec: Spec) -> str:
+def _cells(spec: Spec, linked: bool = True) -> str:
     key = _e(_key(spec))
-    return (f"<td>{_e(spec.text)}</td><td>{_e(spec.kind)}</td>"
-            f'<td><a href="../sources.html#src-{key}">{key}</a></td>'
+    source = f'<a href="../sources.html#src-{key}">{key}</a>' if linked else key
+    return (f"<td>{_e(spec.text)}</td><td>{_e(spec.kind)}</td><td>{source}</td>"
             f"<td>{_e(figure_of(spec))}</td>")
 
 
