@@ -156,9 +156,9 @@ class Nest:
         for row in self.resident:  # everything that can be wrong with the text, at once
             if self._tensors[row.name].role == "kept" and row.times > 1:
                 raise NestError(
-                    f"{self.text!r}: {row.name} would be computed {row.times} times over: it stands "
-                    f"in a loop that it does not depend on, and W would grow. Move {row.name} out "
-                    "of it")
+                    f"{self.text!r}: {row.name} would be computed {row.times} times over: it "
+                    "stands in a loop that it does not depend on, and W would grow. Move "
+                    f"{row.name} out of it")
 
     @cached_property
     def _space(self) -> tuple[dict[str, int], dict[str, Operand]]:

@@ -21,7 +21,8 @@ def reloads(order: str, m: int, n: int, k: int) -> tuple[int, int]:
     steps = {"m": m, "n": n, "k": k}
     for loop, count in steps.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise NestError(f"reloads: {loop}: expected a whole number of tiles >= 1, got {count!r}")
+            raise NestError(f"reloads: {loop}: got {count!r}; expected a whole number of tiles "
+                            ">= 1")
 
     def times(own: str, other: str) -> int:
         inside = order[order.index(other) + 1:]

@@ -1,0 +1,343 @@
+"""The mapping that moves the fewest bytes: for given loops, and over all loop nests.
+
+Question  these buffers: where should each tensor stay, and how few bytes can the op move?
+Answer    place(op, loops, ...): a Nest; best(op, ...): the nest with the least Q, beside bound()
+Assumes   one place a tensor; inputs in SBUF and fp32 sums in PSUM, or all in one buffer; buffers
+          are filled to the last byte, and nothing is loaded ahead of its use
+Ignores   time, banks and partitions, room for the next block while this one is used
+"""
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import machine, units
+from ..count import Count, Uncounted
+from ..ops import BYTES, Linear, Matmul
+from ..ops.core import Op
+from .nest import SUMS, Hold, Item, Loop, Nest, NestError, Operand, spaces
+
+if TYPE_CHECKING:
+    from ..machine import Machine
+
+CORE = ("SBUF", "PSUM")
+
+
+def buffers(core: "Machine") -> dict[str, int]:
+    """The buffers of a NeuronCore in bytes, by name: place(op, loops, **buffers(machine.trn2)).
+
+    Raises NestError for a machine without them.
+    """
+    facts = {name: core.facts.get(f"{name.lower()}_bytes") for name in CORE}
+    if None in facts.values():
+        raise NestError(f"buffers: {core.key}, {core.scope}: it has no SBUF and PSUM. Say "
+                        "buffer=... bytes")
+    return {name: int(spec.value) for name, spec in facts.items() if spec}
+
+
+def _memories(what: str, given: Mapping[str, int]) -> tuple[str, ...]:
+    """Names for a Nest: () for SBUF and PSUM, else the one buffer that all tensors share."""
+    for name, size in given.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise NestError(f"{what}: {name}: got {size!r}; expected whole bytes >= 1")
+    if len(given) == 1:
+        return tuple(given)
+    if set(given) == set(CORE):
+        return ()
+    raise NestError(f"{what}: got buffers {', '.join(given) or 'none'}; expected SBUF and PSUM, or "
+                    "one that all tensors share, such as buffer=2**20")
+
+
+def _fit(need: Mapping[str, int], given: Mapping[str, int]) -> bool:
+    return all(n <= given[memory] for memory, n in need.items())
+
+
+def _short(what: str, need: Mapping[str, int], given: Mapping[str, int], step: str) -> NestError:
+    over = ", ".join(f"{n:,} B of {memory} are needed at least, {given[memory]:,} B are there"
+                     for memory, n in need.items() if n > given[memory])
+    return NestError(f"{what}: nothing fits: {over}. {step}")
+
+
+# --- places in given loops ---------------------------------------------------------------------
+
+
+class _Place(NamedTuple):
+    """One place for a tensor: the part (-1: before all parts), how many loops stand before it."""
+
+    part: int
+    after: int
+    memory: str
+    resident: int
+    moved: int
+    depth: int
+
+
+def place(op: Op, loops: str, **given: int) -> Nest:
+    """The nest with these loops and the fewest HBM bytes that fits the buffers.
+
+    loops   the nest's text without names: "m128 n512 k128"; "b128 (f128 d128) (e512 f128)"
+    given   bytes by memory: SBUF and PSUM, or one name for a buffer that all tensors share
+
+    All places are tried. Where Q is equal, the fewest resident bytes win, then the innermost.
+
+    >>> print(place(Matmul(1280, 512, 2048), "m128 n512 k128", SBUF=2**20, PSUM=2**18).text)
+    m128 A n512 C k128 B
+
+    Raises NestError when nothing fits, or for loops that are none of this op.
+    """
+    memories = _memories("place", given)
+    tensors = spaces(op)[1]
+    # Every name before all loops: always a nest, and its rows price any other place.
+    whole = Nest(op, f"{' '.join(tensors)} {loops}", memories)
+    items = whole.items[len(tensors):]
+    parts = next((item for item in items if not isinstance(item, Loop | Hold)), ())
+    shared = _loops(items[:-1] if parts else items)
+    inner = [_loops(part) for part in parts]
+    if any(len(loops) != len(line) for loops, line in (
+            (shared, items[:-1] if parts else items), *zip(inner, parts, strict=True))):
+        raise NestError(f"place: {loops!r}: expected loops alone, in at most one level of parts; "
+                        "the names are placed here. Take them out, or say Nest(op, text)")
+    kept = [name for name, operand in tensors.items() if operand.role == "kept"]
+    if parts and (not kept or len(parts) != 2):
+        raise NestError(f"place: {loops!r}: got {len(parts)} parts; {type(op).__name__} has "
+                        f"{2 if kept else 1} to run one after the other")
+
+    def places(name: str) -> Iterator[_Place]:
+        order = list(tensors)
+        ways: list[tuple[int, tuple[Loop, ...]]] = [(-1, shared)]
+        if parts and name not in kept:
+            own = order.index(name) > order.index(kept[0])  # what is kept comes between
+            ways.append((int(own), inner[own]))
+        for part, line in ways:
+            for after in range(len(line) + 1):
+                path = line[:after] if part < 0 else (*shared, *line[:after])
+                row = whole._row(Hold(name, 0), path)
+                if name not in kept or row.times == 1:
+                    yield _Place(part, after, row.memory, row.bytes,
+                                 row.read_bytes + row.write_bytes, len(path))
+
+    ways = {name: list(places(name)) for name in tensors}
+    found = None
+    for choice in product(*ways.values()):
+        held = _held(choice)
+        if _fit(held, given):
+            key = (sum(p.moved for p in choice), sum(held.values()),
+                   -sum(p.depth for p in choice))
+            if found is None or key < found[0]:
+                found = key, choice
+    if found is None:
+        least = _held(tuple(min(some, key=lambda p: p.resident) for some in ways.values()))
+        raise _short(f"place: {loops!r}", least, given, "Take smaller steps, or larger buffers")
+    return Nest(op, _written(shared, inner, dict(zip(tensors, found[1], strict=True))), memories)
+
+
+def _held(choice: tuple[_Place, ...]) -> Counter[str]:
+    """Memory -> bytes: what stands before the parts, and the larger of the parts."""
+    total: Counter[str] = Counter()
+    of: dict[int, Counter[str]] = {0: Counter(), 1: Counter()}
+    for p in choice:
+        (total if p.part < 0 else of[p.part])[p.memory] += p.resident
+    return total + (of[0] | of[1])
+
+
+def _loops(items: tuple[Item, ...]) -> tuple[Loop, ...]:
+    return tuple(item for item in items if isinstance(item, Loop))
+
+
+def _written(shared: tuple[Loop, ...], parts: Sequence[tuple[Loop, ...]],
+             places: Mapping[str, _Place]) -> str:
+    def line(part: int, loops: tuple[Loop, ...]) -> str:
+        words = []
+        for at in range(len(loops) + 1):
+            words += [name for name, p in places.items() if (p.part, p.after) == (part, at)]
+            words += [f"{loop.dim}{loop.step}" for loop in loops[at:at + 1]]
+        return " ".join(words)
+
+    return " ".join([line(-1, shared), *(f"({line(i, part)})" for i, part in enumerate(parts))])
+
+
+# --- all loop nests ------------------------------------------------------------------------------
+#
+# Why `best` sees every nest of C = AB. Going in, chunks only shrink: at a name X a nest has chunks
+# (m_X, n_X, k_X), and at a later name none is larger. A's block is m_A x k_A, and A comes once for
+# each chunk of n: r_A >= ceil(N / n_A), as no chunk is longer than n_A. Likewise
+# r_B >= ceil(M / m_B), and C is visited v >= ceil(K / k_C) times. Q grows with r_A, r_B and v, and
+# depends on nothing else. So take any nest, keep its order of names and its n_A, m_B and k_C, and
+# make every other chunk as small as the order allows: of n up to A's place n_A, after it one tile;
+# of m and k likewise with B and C. No block has grown, so the nest still fits. Each dim is now cut
+# once before the name that its chunk decides, so r_A, r_B and v are the quotients above, no
+# larger than they were. `best` tries all of those: 6 orders, and for n_A and m_B the shortest of
+# each number of trips; beside them Q falls as k_C grows, so the largest that fits is enough.
+
+
+@dataclass(frozen=True, repr=False)
+class Best:
+    """The nest with the least Q, beside the least that any schedule could move.
+
+    bound   bytes: bound(op, all buffers together)
+    """
+
+    nest: Nest
+    bound: int
+
+    @property
+    def count(self) -> Count:
+        return self.nest.achieved
+
+    @property
+    def bytes(self) -> int:
+        """Q, in bytes."""
+        return self.count.hbm_bytes
+
+    @property
+    def ratio(self) -> float:
+        """Q / bound, 1 or more."""
+        return self.bytes / self.bound
+
+    def __repr__(self) -> str:
+        times = f"{units.significant(self.ratio, 4)} times that" if self.ratio > 1 else "that much"
+        return (f"{self.nest.text!r}\n{self.nest!r}\nany schedule moves at least "
+                f"{units.show(self.bound, 'B')}; this nest moves {times}")
+
+
+def best(op: Op, tile: tuple[int, int, int] | None = None, **given: int) -> Best:
+    """The nest with the least Q: any loops in any order, each tensor at any one place.
+
+    op      Matmul, or Linear without scales
+    tile    m, k, n (b, d, f of a Linear): blocks are multiples of it, the last ones may be partial.
+            Default: the Tensor Engine's largest tile; (1, 1, 1) for a buffer without one
+    given   bytes by memory: SBUF for inputs with PSUM for sums, or one that all tensors share
+
+    Where Q is equal, the fewest resident bytes win. Inputs are held in one memory only; so are
+    sums, which a kernel could also collect in SBUF.
+
+    >>> best(Matmul(2048, 2048, 2048), SBUF=28 * 2**20, PSUM=2 * 2**20).nest.text
+    'B m128 A n512 C k128'
+
+    Raises NestError when not even one tile of each tensor fits, Uncounted for other ops.
+    """
+    sizes, tensors = _product("best", op)
+    memories = _memories("best", given)
+    tile = _engine_tile() if tile is None else tile
+    if len(tile) != 3 or any(isinstance(t, bool) or not isinstance(t, int) or t < 1 for t in tile):
+        raise NestError(f"best: tile: got {tile!r}; expected three whole numbers >= 1, for "
+                        f"{', '.join(sizes)}")
+
+    # Tensor i is without one dim, whose trips decide how often i comes: dim i from here on.
+    names = list(tensors)
+    dims = [next(d for d in sizes if d not in t.dims) for t in tensors.values()]
+    steps = [_steps(sizes[d], dict(zip(sizes, tile, strict=True))[d]) for d in dims]
+    unit = [of[-1][1] for of in steps]
+    weight = [BYTES[SUMS] if t.role == "out" else BYTES[t.dtype] for t in tensors.values()]
+    homes = [*memories * 3] or [CORE[0], CORE[0], CORE[1]]
+    whole = [w * math.prod(sizes[d] for d in t.dims)
+             for w, t in zip(weight, tensors.values(), strict=True)]
+
+    found = None
+    for order in permutations(range(3)):
+        for r_A, n in steps[0]:
+            for r_B, m in steps[1]:
+                moved = r_A * whole[0] + r_B * whole[1]
+                if found and moved > found[0][0]:
+                    break  # a shorter m only brings B more often
+                at = bisect_left(steps[2], True, key=lambda step: _fit(
+                    _sums(homes, _blocks(order, (n, m, step[1]), unit, weight)), given))
+                if at == len(steps[2]):
+                    continue
+                visits, k = steps[2][at]
+                key = (moved + 2 * (visits - 1) * whole[2],
+                       sum(_blocks(order, (n, m, k), unit, weight)))
+                if found is None or key < found[0]:
+                    found = key, order, (n, m, k)
+    if found is None:
+        least = _sums(homes, _blocks((0, 1, 2), unit, unit, weight))
+        raise _short(f"best: {op!r}", least, given,
+                     "One tile of each tensor needs that: take a smaller tile, or larger buffers")
+    _, order, chunks = found
+    text, now = [], [sizes[d] for d in dims]
+    for i in (*order, None):  # None: at last, tile by tile
+        near = [c if i is not None and order.index(i) <= order.index(j) else u
+                for j, (c, u) in enumerate(zip(chunks, unit, strict=True))]
+        text += [f"{d}{near[dims.index(d)]}" for d in sizes
+                 if near[dims.index(d)] < now[dims.index(d)]]
+        text += [names[i]] if i is not None else []
+        now = near
+    return Best(Nest(op, " ".join(text), memories), bound(op, sum(given.values())))
+
+
+def _blocks(order: Sequence[int], chunks: Sequence[int], unit: Sequence[int],
+            weight: Sequence[int]) -> list[int]:
+    """Bytes of each tensor's block: of dim j its chunk up to name j, after that one tile."""
+    place = [order.index(i) for i in range(3)]
+
+    def length(i: int, j: int) -> int:
+        return chunks[j] if place[i] < place[j] else unit[j]
+
+    return [weight[i] * length(i, (i + 1) % 3) * length(i, (i + 2) % 3) for i in range(3)]
+
+
+def _sums(homes: Sequence[str], held: Sequence[int]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for home, n in zip(homes, held, strict=True):
+        total[home] = total.get(home, 0) + n
+    return total
+
+
+def _steps(size: int, unit: int) -> list[tuple[int, int]]:
+    """(trips, length): each number of trips that multiples of `unit` can make, and the shortest
+    that makes it; longest first."""
+    tiles = -(-size // unit)
+    found, trips = [], 1
+    while True:
+        length = -(-tiles // trips)
+        found.append((trips, min(size, unit * length)))
+        if length == 1:
+            return found
+        trips = -(-tiles // (length - 1))  # the fewest that a shorter length makes
+
+
+def _engine_tile() -> tuple[int, int, int]:
+    """Columns of a stationary tile, partitions, columns of a moving tile; the same on each chip."""
+    facts = machine.get("trn2").facts
+    m, k, n = (int(facts[name].value)
+               for name in ("gemm_stationary_fmax", "pmax", "gemm_moving_fmax"))
+    return m, k, n
+
+
+def _product(what: str, op: Op) -> tuple[dict[str, int], dict[str, Operand]]:
+    if not isinstance(op, Matmul | Linear):
+        raise Uncounted(f"{what}: got {type(op).__name__}; it is known for Matmul and Linear. For "
+                        "loops of your own: place(op, loops, ...)")
+    return spaces(op)
+
+
+def bound(op: Op, capacity_bytes: int) -> int:
+    """Bytes that any schedule of a Matmul or Linear moves at least, rounded down.
+
+    capacity_bytes   of all on-chip buffers together
+
+    The larger of two: the op's algorithmic bytes, and p (2 M N K / sqrt(S) - 2 S) for S =
+    capacity / p elements, p the size of the smallest element that moves or rests (bf16: 2 B).
+    Source: Smith, Lowery, Langou, van de Geijn, A Tight I/O Lower Bound for Matrix Multiplication,
+    arXiv 1702.02017, for the reads of C := AB + C. C := AB saves the MN reads of C and still has
+    its MN writes, so its reads and writes together obey it.
+
+    It holds for every order of the multiply-adds, with elements placed one by one. A nest with
+    fixed tiles and sums in fp32 cannot reach it.
+
+    >>> bound(Matmul(4096, 4096, 4096), 2**21) == 2 * (2 * 4096**3 // 2**10 - 2 * 2**20)
+    True
+
+    Raises Uncounted for other ops, NestError for a capacity below 1.
+    """
+    sizes, tensors = _product("bound", op)
+    if isinstance(capacity_bytes, bool) or capacity_bytes < 1:
+        raise NestError(f"bound: capacity_bytes: got {capacity_bytes!r}; expected bytes >= 1")
+    p = min(BYTES[t.dtype] for t in tensors.values())
+    held = capacity_bytes / p
+    moved = p * (2 * math.prod(sizes.values()) / math.sqrt(held) - 2 * held)
+    return max(op.algorithmic.hbm_bytes, math.floor(moved))
