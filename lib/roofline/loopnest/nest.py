@@ -10,17 +10,15 @@ Ignores   time, the order of a store and the next load, what a compiler moves
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import units
 from ..count import Count, Uncounted
-from ..ops import BYTES, MLP, Attention, Elementwise, Linear, Matmul, Softmax
-from ..ops.core import Op, aligned
 
-SUMS = "fp32"  # dtype of partial sums, on chip and where they spill
+SUM_BYTES = 4  # partial sums are fp32, on chip and where they spill
 
 
 class NestError(ValueError):
@@ -35,11 +33,18 @@ class Operand(NamedTuple):
 
     dims    the loops that move through it; any other loop reuses it
     role    "in", "out", or "kept": made and used on chip, it never crosses
+    size    bytes of an element
     """
 
     dims: tuple[str, ...]
     dtype: str
-    role: str = "in"
+    role: str
+    size: int
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of an element on chip: an output's sums are fp32."""
+        return SUM_BYTES if self.role == "out" else self.size
 
 
 class Loop(NamedTuple):
@@ -87,43 +92,38 @@ class Rows(tuple[Row, ...]):
         rows += [(r.name, r.memory, " x ".join(map(str, r.block)), units.mebi(r.bytes),
                   f"{r.runs:,}", str(r.times), f"{r.read_bytes:,}", f"{r.write_bytes:,}")
                  for r in self]
-        return "\n".join(aligned(rows, left=(0, 1, 2)))
+        return "\n".join(_aligned(rows, left=3))
 
 
-def spaces(op: Op) -> tuple[dict[str, int], dict[str, Operand]]:
-    """The loops an op can have, with their sizes, and its tensors by name.
+def spaces(op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
+    """The loops an op of `ops` can have, with their sizes, and its tensors by name.
 
     Raises Uncounted for an op without one.
     """
-    match op:
-        case Matmul(M, K, N, dtype):
-            return dict(m=M, k=K, n=N), {
-                "A": Operand(("m", "k"), dtype), "B": Operand(("k", "n"), dtype),
-                "C": Operand(("m", "n"), dtype, "out")}
-        case Linear(B, D, F, dtype) if op.scales == "none":
-            return dict(b=B, d=D, f=F), {
-                "x": Operand(("b", "d"), dtype), "W": Operand(("d", "f"), op.w_dtype or dtype),
-                "y": Operand(("b", "f"), op.out_dtype or dtype, "out")}
-        case Elementwise(n, 1, _, dtype):
-            return dict(n=n), {"x": Operand(("n",), dtype),
-                               "y": Operand(("n",), op.out_dtype or dtype, "out")}
-        case Softmax(rows, D, dtype):
-            return dict(r=rows, c=D), {"x": Operand(("r", "c"), dtype),
-                                       "y": Operand(("r", "c"), dtype, "out")}
-        case MLP(B, D, F, 0, dtype):
-            weights = op.w_dtype or dtype
-            return dict(b=B, d=D, f=F, e=D), {  # e: columns of y, as many as x has
-                "x": Operand(("b", "d"), dtype), "W_up": Operand(("d", "f"), weights),
-                "g": Operand(("b", "f"), dtype, "kept"),
-                "W_down": Operand(("f", "e"), weights), "y": Operand(("b", "e"), dtype, "out")}
-        case Attention(L, d) if (op.heads, op.B, op.causal, op.k) == (1, 1, False, 0):
-            return dict(i=L, j=L, d=d), {  # i: queries, j: keys
-                "Q": Operand(("i", "d"), op.dtype), "K": Operand(("j", "d"), op.dtype),
-                "A": Operand(("i", "j"), op.dtype, "kept"),
-                "V": Operand(("j", "d"), op.dtype), "O": Operand(("i", "d"), op.dtype, "out")}
-    raise Uncounted(f"loopnest: no loops are known for {op!r}. Known: Matmul, Linear, Elementwise "
-                    "of one input, Softmax, MLP with k = 0, one head of Attention with k = 0; a "
-                    "chain of kernels is the sum of its nests' counts")
+    match type(op).__name__:  # an op is passed in: a module of the same layer is not imported
+        case "Matmul":
+            sizes, dims = dict(m=op.M, k=op.K, n=op.N), dict(A="mk", B="kn", C="mn")
+        case "Linear" if op.scales == "none":
+            sizes, dims = dict(b=op.B, d=op.D, f=op.F), dict(x="bd", W="df", y="bf")
+        case "Elementwise" if op.inputs == 1:
+            sizes, dims = dict(n=op.n), dict(x="n", y="n")
+        case "Softmax":
+            sizes, dims = dict(r=op.rows, c=op.D), dict(x="rc", y="rc")
+        case "MLP" if op.k == 0:  # e: columns of y, as many as x has
+            sizes = dict(b=op.B, d=op.D, f=op.F, e=op.D)
+            dims = dict(x="bd", W_up="df", g="bf", W_down="fe", y="be")
+        case "Attention" if (op.heads, op.B, op.causal, op.k) == (1, 1, False, 0):
+            sizes = dict(i=op.L, j=op.L, d=op.d)  # i: queries, j: keys
+            dims = dict(Q="id", K="jd", A="ij", V="jd", O="id")
+        case _:
+            raise Uncounted(
+                f"loopnest: no loops are known for {op!r}. Known: Matmul, Linear, Elementwise of "
+                "one input, Softmax, MLP with k = 0, one head of Attention with k = 0; a chain of "
+                "kernels is the sum of its nests' counts")
+    return sizes, {t.name: Operand(
+        tuple(dims[t.name]), t.dtype, "out" if t.writes else "in" if t.reads else "kept",
+        replace(t, elements=1, reads=1, writes=0).read_bytes)
+        for t in op.tensors if t.name in dims}
 
 
 Item = Loop | Hold | tuple  # a tuple: parts that run one after the other
@@ -142,13 +142,14 @@ class Nest:
     memories   names of the memories from HBM on; without any those of a NeuronCore: inputs in
                SBUF, then the Tensor Engine; sums in PSUM, before that SBUF
 
+    >>> from roofline.ops import Matmul
     >>> Nest(Matmul(M=1280, K=512, N=2048), "m128 n512 C k128 A B").reloads
     {'C': 1, 'A': 4, 'B': 10}
 
     Raises NestError for text that is no nest of this op, Uncounted for an op without loops.
     """
 
-    op: Op
+    op: Any
     text: str
     memories: tuple[str, ...] = ()
 
@@ -224,23 +225,23 @@ class Nest:
         return Rows(self._row(hold, path) for hold, path in _holds(self.items))
 
     def _row(self, hold: Hold, path: tuple[Loop, ...]) -> Row:
-        operand, size = self._tensors[hold.name], BYTES[self._tensors[hold.name].dtype]
+        operand = self._tensors[hold.name]
         chunks = {dim: _chunks(full, [step for d, step in path if d == dim])
                   for dim, full in self.sizes.items()}
         steps = {dim: sum(of.values()) for dim, of in chunks.items()}
         block = tuple(max(chunks[dim]) for dim in operand.dims)
         times = math.prod(n for dim, n in steps.items() if dim not in operand.dims)
         n = math.prod(self.sizes[dim] for dim in operand.dims)
-        held = BYTES[SUMS] if operand.role == "out" else size
         read = written = 0
         if operand.role == "in":
-            read = times * n * size
+            read = times * n * operand.size
         elif operand.role == "out":
             # Each visit but the last leaves partial sums; each but the first fetches them.
-            read = (times - 1) * n * BYTES[SUMS]
-            last = BYTES[SUMS] if hold.level else size
+            read = (times - 1) * n * SUM_BYTES
+            last = SUM_BYTES if hold.level else operand.size
             written = read + n * last
-        return Row(hold.name, hold.level, self._memory(hold), block, math.prod(block) * held,
+        taken = math.prod(block) * operand.held_size
+        return Row(hold.name, hold.level, self._memory(hold), block, taken,
                    math.prod(steps.values()), times, read, written)
 
     def _memory(self, hold: Hold) -> str:
@@ -392,18 +393,17 @@ def _run(nest: Nest, items: tuple[Item, ...], at: dict[str, tuple[int, int]],
         total = math.prod(sum(_chunks(nest.sizes[dim], [
             step for d, step in _path(nest.items, first) if d == dim]).values())
             for dim in nest.sizes if dim not in operand.dims)
-        size = BYTES[operand.dtype]
         if operand.role == "in":
-            yield Event("load", first.name, first.level, where, n * size)
+            yield Event("load", first.name, first.level, where, n * operand.size)
         elif operand.role == "out":
             yield Event("load", first.name, first.level, where,
-                        n * BYTES[SUMS] if seen[key] else 0)
+                        n * SUM_BYTES if seen[key] else 0)
         yield from _run(nest, tuple(rest), at, seen)
         seen[key] += 1
         if operand.role == "out":
             last = seen[key] == total and not first.level
             yield Event("store", first.name, first.level, where,
-                        n * (size if last else BYTES[SUMS]))
+                        n * (operand.size if last else SUM_BYTES))
     else:
         for part in first:
             yield from _run(nest, part, at, seen)
@@ -439,3 +439,11 @@ def _lines(nest: Nest, items: tuple[Item, ...], rows: Mapping[tuple[str, int], R
     else:
         for part in first:
             yield from _lines(nest, part, rows, depth, cut)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], left: int) -> list[str]:
+    """Lines of a table: the first `left` columns start flush left, the others end right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) if i < left else cell.rjust(width)
+                      for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+            for row in rows]

@@ -13,13 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import machine, units
 from ..count import Count, Uncounted
-from ..ops import BYTES, Linear, Matmul
-from ..ops.core import Op
-from .nest import SUMS, Hold, Item, Loop, Nest, NestError, Operand, spaces
+from .nest import Hold, Item, Loop, Nest, NestError, Operand, spaces
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -76,7 +74,7 @@ class _Place(NamedTuple):
     depth: int
 
 
-def place(op: Op, loops: str, **given: int) -> Nest:
+def place(op: Any, loops: str, **given: int) -> Nest:
     """The nest with these loops and the fewest HBM bytes that fits the buffers.
 
     loops   the nest's text without names: "m128 n512 k128"; "b128 (f128 d128) (e512 f128)"
@@ -84,6 +82,7 @@ def place(op: Op, loops: str, **given: int) -> Nest:
 
     All places are tried. Where Q is equal, the fewest resident bytes win, then the innermost.
 
+    >>> from roofline.ops import Matmul
     >>> print(place(Matmul(1280, 512, 2048), "m128 n512 k128", SBUF=2**20, PSUM=2**18).text)
     m128 A n512 C k128 B
 
@@ -204,7 +203,7 @@ class Best:
                 f"{units.show(self.bound, 'B')}; this nest moves {times}")
 
 
-def best(op: Op, tile: tuple[int, int, int] | None = None, **given: int) -> Best:
+def best(op: Any, tile: tuple[int, int, int] | None = None, **given: int) -> Best:
     """The nest with the least Q: any loops in any order, each tensor at any one place.
 
     op      Matmul, or Linear without scales
@@ -215,6 +214,7 @@ def best(op: Op, tile: tuple[int, int, int] | None = None, **given: int) -> Best
     Where Q is equal, the fewest resident bytes win. Inputs are held in one memory only; so are
     sums, which a kernel could also collect in SBUF.
 
+    >>> from roofline.ops import Matmul
     >>> best(Matmul(2048, 2048, 2048), SBUF=28 * 2**20, PSUM=2 * 2**20).nest.text
     'B m128 A n512 C k128'
 
@@ -232,7 +232,7 @@ def best(op: Op, tile: tuple[int, int, int] | None = None, **given: int) -> Best
     dims = [next(d for d in sizes if d not in t.dims) for t in tensors.values()]
     steps = [_steps(sizes[d], dict(zip(sizes, tile, strict=True))[d]) for d in dims]
     unit = [of[-1][1] for of in steps]
-    weight = [BYTES[SUMS] if t.role == "out" else BYTES[t.dtype] for t in tensors.values()]
+    weight = [t.held_size for t in tensors.values()]
     homes = [*memories * 3] or [CORE[0], CORE[0], CORE[1]]
     whole = [w * math.prod(sizes[d] for d in t.dims)
              for w, t in zip(weight, tensors.values(), strict=True)]
@@ -308,14 +308,15 @@ def _engine_tile() -> tuple[int, int, int]:
     return m, k, n
 
 
-def _product(what: str, op: Op) -> tuple[dict[str, int], dict[str, Operand]]:
-    if not isinstance(op, Matmul | Linear):
+def _product(what: str, op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
+    sizes, tensors = spaces(op)
+    if (len(sizes), len(tensors)) != (3, 3):
         raise Uncounted(f"{what}: got {type(op).__name__}; it is known for Matmul and Linear. For "
                         "loops of your own: place(op, loops, ...)")
-    return spaces(op)
+    return sizes, tensors
 
 
-def bound(op: Op, capacity_bytes: int) -> int:
+def bound(op: Any, capacity_bytes: int) -> int:
     """Bytes that any schedule of a Matmul or Linear moves at least, rounded down.
 
     capacity_bytes   of all on-chip buffers together
@@ -329,6 +330,7 @@ def bound(op: Op, capacity_bytes: int) -> int:
     It holds for every order of the multiply-adds, with elements placed one by one. A nest with
     fixed tiles and sums in fp32 cannot reach it.
 
+    >>> from roofline.ops import Matmul
     >>> bound(Matmul(4096, 4096, 4096), 2**21) == 2 * (2 * 4096**3 // 2**10 - 2 * 2**20)
     True
 
@@ -337,7 +339,7 @@ def bound(op: Op, capacity_bytes: int) -> int:
     sizes, tensors = _product("bound", op)
     if isinstance(capacity_bytes, bool) or capacity_bytes < 1:
         raise NestError(f"bound: capacity_bytes: got {capacity_bytes!r}; expected bytes >= 1")
-    p = min(BYTES[t.dtype] for t in tensors.values())
+    p = min(t.size for t in tensors.values())
     held = capacity_bytes / p
     moved = p * (2 * math.prod(sizes.values()) / math.sqrt(held) - 2 * held)
     return max(op.algorithmic.hbm_bytes, math.floor(moved))
