@@ -9,9 +9,11 @@ Ignores   waits between engines, bank conflicts, instruction fetch, row and colu
 """
 
 import math
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Real
 from typing import NamedTuple
 
 from . import machine, units
@@ -45,7 +47,7 @@ class Rule(NamedTuple):
     why     the formula, with numbers
     spec    the machine's figures that went in, as a tuple of Specs
     kind    documented; derived: arithmetic on documented figures; assumed: a figure of another
-            core, or a reading the documents leave open. `why` says which
+            core, or a reading the documents leave open. `why` or `note` says which
     """
 
     name: str
@@ -60,13 +62,20 @@ class Rule(NamedTuple):
         return "; ".join(dict.fromkeys(spec.source for spec in self.spec))
 
     @property
+    def note(self) -> str:
+        """What its figures were documented for, where that is another core."""
+        return "; ".join(dict.fromkeys(s.holds for s in self.spec if s.kind == "assumed"))
+
+    @property
     def text(self) -> str:
         """The share as a fraction, where it is short, and in percent."""
         percent = _percent(float(self.share))
         return f"{self.share} = {percent}" if len(str(self.share)) <= 7 else percent
 
     def __repr__(self) -> str:
-        return f"{self.name}: {self.text} ({self.why}; {self.kind}: {self.source})"
+        about = "; ".join(filter(None, (self.source, self.note)))
+        return f"{self.name}: {self.text} ({self.why}; {self.kind}" + (
+            f": {about})" if about else ")")
 
 
 def _core(core: Machine | str) -> Machine:
@@ -105,16 +114,14 @@ def _number(spec: Spec) -> Fraction:
     return Fraction(str(spec.value))  # 0.9 is 9/10
 
 
-def _borrowed(spec: Spec) -> str:
-    """What to add to a reason when its figure is another core's."""
-    return f"; {spec.holds.partition(';')[0]}" if spec.kind == "assumed" else ""
-
-
-def _whole(what: str, name: str, got: int, limit: int, fact: str, next_step: str) -> None:
-    if isinstance(got, bool) or got != int(got) or got < 1:
+def _whole(what: str, name: str, got: int, limit: int, fact: str, next_step: str) -> int:
+    """`got` as an int from 1 to the limit."""
+    number = isinstance(got, Real) and not isinstance(got, bool) and math.isfinite(got)
+    if not number or got != int(got) or got < 1:
         raise DerateError(f"{what}: {name} = {got!r}; expected a whole number >= 1")
     if got > limit:
         raise DerateError(f"{what}: {name} = {got}; at most {limit} ({fact}). {next_step}")
+    return int(got)
 
 
 def _kept(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -131,13 +138,24 @@ def _product(rules: Iterable[Rule]) -> Fraction:
     return math.prod((rule.share for rule in rules), start=Fraction(1))
 
 
-def _shown(title: str, rules: tuple[Rule, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """A table: the rules, then what they come to."""
+def _shown(title: str, rules: tuple[Rule, ...], rows: Iterable[tuple[str, ...]],
+           notes: Iterable[str] = ()) -> str:
+    """The rules as a table, what they come to, and where each figure is from."""
     table = [("rule", "share", "kind", "why"),
              *((r.name, r.text, r.kind, r.why) for r in rules)] if rules else []
-    sources = list(dict.fromkeys(f"{r.name}: {r.source}" for r in rules if r.source))
-    lines = [title, *(_columns(table) if table else ["  no rule takes anything"]), ""]
-    return "\n".join([*lines, *_columns(list(rows)), *(f"  source of {s}" for s in sources)])
+    about = [f"{r.name}: {'; '.join(filter(None, (r.source, r.note)))}" for r in rules if r.spec]
+    lines = [title, *(_columns(table) if table else ["  no rule takes anything"]), "",
+             *_columns(list(rows)), *([""] if about or notes else [])]
+    return "\n".join([*lines, *(_wrapped(text, "  ", "    ") for text in (*about, *notes))])
+
+
+def _wrapped(text: str, first: str, rest: str) -> str:
+    return textwrap.fill(text, 88, initial_indent=first, subsequent_indent=rest,
+                         break_on_hyphens=False)
+
+
+def _text(spec: Spec) -> str:
+    return f"{spec.value} cycles" if spec.unit == "cycle" else spec.text
 
 
 def _percent(share: float) -> str:
@@ -201,8 +219,8 @@ class Matmul:
              ("interval", f"{self.interval} cycles", what[self.load]),
              ("time", units.show(self.seconds, "s"), "of one interval"),
              ("rate", units.show(self.rate, "FLOP/s"),
-              f"{_percent(self.share)} of P({self.dtype}), "
-              f"{_percent(self.of_bf16)} of P(bf16)")])
+              f"{_percent(self.share)} of P({self.dtype})" + (
+                  f", {_percent(self.of_bf16)} of P(bf16)" if self.dtype != "bf16" else ""))])
 
 
 def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype: str = "bf16",
@@ -217,8 +235,9 @@ def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype:
     >>> matmul("trn1", N=32, load="kept").interval, matmul("trn1", K=64).share
     (64, 0.5)
 
-    MM is max(N, 64) cycles, four times that in fp32; load is M / 4 cycles in any dtype (fp32's
-    is not documented). Raises DerateError for a size over its limit, MachineError for a dtype
+    MM is max(N, 64) cycles; in fp32 four times that, as an earlier NKI reference has it. load is
+    M / 4 cycles, the "up to 4x" taken in full, so a hidden load never binds; that fp32 loads as
+    fast is assumed. Raises DerateError for a size over its limit, MachineError for a dtype
     without a peak. Source: trn1-arch, Tensor Engine, Cost Model.
     """
     core = _core(core)
@@ -235,17 +254,15 @@ def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype:
     deep = _find(core, f"max_contraction.{dtype}") or rows
     packed = int(speed) if speed > 1 else 1  # values a row holds of one column
     K_max = int(rows.value) * packed
-    _whole(what, "K", K, K_max, f"max_contraction: {K_max // packed} rows"
-           + f" x {packed} values each" * (packed > 1),
-           f"Split K into {-(-K // K_max)} tiles that add up in PSUM")
+    K = _whole(what, "K", K, K_max, f"max_contraction: {K_max // packed} rows"
+               + f" x {packed} values each" * (packed > 1),
+               f"Split K into tiles of at most {K_max} that add up in PSUM")
     if K % packed:
         raise DerateError(f"{what}: K = {K}; a row holds {packed} values, so K is a multiple of "
                           f"{packed}. Pad K to {-(-K // packed) * packed} with zeros")
     M_max, N_max = _fact(core, "gemm_stationary_fmax"), _fact(core, "gemm_moving_fmax")
-    _whole(what, "M", M, int(M_max.value), "gemm_stationary_fmax",
-           f"Split M into {-(-M // int(M_max.value))} tiles")
-    _whole(what, "N", N, int(N_max.value), "gemm_moving_fmax",
-           f"Split N into {-(-N // int(N_max.value))} tiles")
+    M = _whole(what, "M", M, int(M_max.value), "gemm_stationary_fmax", "Split M into tiles")
+    N = _whole(what, "N", N, int(N_max.value), "gemm_moving_fmax", "Split N into tiles")
 
     floor = _fact(core, "matmul_min_initiation_interval")
     fast = _fact(core, "fast_load_stationary_speedup")
@@ -266,12 +283,12 @@ def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype:
              f"{columns.text}", (columns,), "documented"),
         Rule("moving size", Fraction(N, moving),
              f"N / max(N, {int(floor.value)}) = {N} / {moving}" + (
-                 "; fp32 is taken as 4 x max(N, 64)" if passes > 1 else "") + _borrowed(floor),
-             (floor,), "assumed" if passes > 1 else floor.kind),
+                 f"; {passes} times either in {dtype}" if passes > 1 else ""),
+             (floor,), floor.kind),
         Rule("stationary load", mm / interval,
              f"MM / {'(MM + load)' if load == 'shown' else 'load'} = {_plain(mm)} / "
-             f"{_plain(interval)}" + ("; fp32 is taken to load as fast" if passes > 1 else "")
-             + _borrowed(fast), (fast,), "assumed" if passes > 1 else fast.kind),
+             f"{_plain(interval)}" + (f"; {dtype} taken to load as fast" if passes > 1 else ""),
+             (fast,), "assumed" if passes > 1 else fast.kind),
     )
     return Matmul(core, K, M, N, dtype, load, _plain(mm), _plain(ls), _plain(interval),
                   _kept(rules))
@@ -314,14 +331,13 @@ class Elementwise:
         return float(_product(self.rules) * Fraction(self.peak.value))
 
     def __repr__(self) -> str:
-        shown = _shown(
+        return _shown(
             f"{self.op}, {self.engine} engine, N = {self.N}, {self.partitions} partitions, "
             f"{self.dtype}, {self.core.name}", self.rules,
             [("cycles", f"{self.cycles}", f"at {self.clock.text}"),
              ("time", units.show(self.seconds, "s"), ""),
              ("rate", units.show(self.rate, "element/s"),
-              f"{_percent(self.share)} of {self.peak.text}")])
-        return "\n".join([shown, *(f"  {note}" for note in self.notes)])
+              f"{_percent(self.share)} of {self.peak.text}")], self.notes)
 
 
 def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, partitions: int = 128,
@@ -354,8 +370,9 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
         raise DerateError(f"{what}: GpSimd Engine cannot access PSUM. Use vector or scalar")
     lanes = _fact(core, "pmax")
     room = _fact(core, "engine_fmax.psum" if psum else "engine_fmax.sbuf")
-    _whole(what, "partitions", partitions, int(lanes.value), "pmax", "Use several instructions")
-    _whole(what, "N", N, int(room.value), "engine_fmax", "Use several instructions")
+    partitions = _whole(what, "partitions", partitions, int(lanes.value), "pmax",
+                        "Use several instructions")
+    N = _whole(what, "N", N, int(room.value), "engine_fmax", "Use several instructions")
 
     width = _width(core, engine, dtype)
     peak = _width(core, engine, dtype, "element_rate")
@@ -365,25 +382,29 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
     cycles = streamed + (int(waits.value) if dependent else 0)
     table = int(width.value)
     two = _fact(core, "vector_two_input_cycles")
+    if spec and engine == "vector":  # the mode is documented over NeuronCore-v2's cycles
+        two = machine.get("trn1").facts["vector_two_input_cycles"]
     rules = (
         Rule("lanes", Fraction(partitions, int(lanes.value)),
              f"{partitions} of {lanes.text} partitions, at the cost of all", (lanes,),
              "documented"),
         Rule("mode", Fraction(mode * int(lanes.value), table),
-             f"{mode * int(lanes.value)} of the table's {table} elements a cycle: {words}",
+             f"{mode * int(lanes.value)} of {table} elements a cycle; {words}",
              (spec, width) if spec else (width,), spec.kind if spec else "assumed"),
-        Rule("two inputs", Fraction(1, inputs), f"{two.text} an element" + (
-            "; documented for the Vector Engine" if engine != "vector" else "") + _borrowed(two),
+        Rule("two inputs", Fraction(1, inputs), f"{_text(two)} an element before any mode" + (
+            "; documented for the Vector Engine" if engine != "vector" else ""),
             (two,), "assumed" if engine != "vector" else two.kind),
         Rule("whole cycles", Fraction(inputs * N, mode * streamed),
              f"{inputs * N} elements at {mode} a cycle take {streamed} cycles", (width,),
              "derived"),
         Rule("dependent", Fraction(streamed, cycles),
-             f"{streamed} / ({streamed} + {int(waits.value)})" + _borrowed(waits), (waits,),
+             f"{streamed} / ({streamed} + {int(waits.value)})", (waits,),
              "assumed" if engine != "vector" else waits.kind),
     )
     notes = []
-    if not contiguous and core.key in ("trn1", "inf2"):
+    if spec is None and table > int(lanes.value):
+        notes.append(f"the engine table's {table} elements a cycle are an upper bound here")
+    if not contiguous:
         limit = _fact(core, "sbuf_stride_limit")
         notes.append(f"a stride above {limit.text} halves it again: not in this figure")
     if N < int(lanes.value) and not dependent:
@@ -414,11 +435,11 @@ def _mode(core: Machine, engine: str, op: str, dtype: str, psum: bool,
         name = "scalar_speedup"
     spec = _find(core, name) if name else None
     if spec is None:
-        return 1, "no faster mode is named for it, the table is an upper bound", None
+        return 1, "no mode is named for it", None
     if dtype == "fp8":
         spec = replace(spec, kind="assumed", holds="the mode names 16 bit; the engine table "
                        f"groups fp8 with it; {spec.holds}")
-    return int(spec.value), f"{spec.text}x mode" + _borrowed(spec), spec
+    return int(spec.value), f"{spec.text}x mode", spec
 
 
 # --- DMA ----------------------------------------------------------------------------------------
@@ -476,8 +497,8 @@ class Dma:
             [("engines", f"{self.engines} of {engines}", ""),
              ("streamed", units.show(self.seconds, "s"), units.show(self.rate, "B/s")),
              ("alone", units.show(self.alone_seconds, "s"),
-              f"{units.show(self.alone_rate, 'B/s')}; {self.latency.text} before the first byte"),
-             ("size", self.size, "")])
+              f"{units.show(self.alone_rate, 'B/s')}; about {self.latency.text} of it waiting")],
+            [f"{units.mebi(self.bytes_per_partition)} a partition: {self.size}"])
 
 
 def dma(core: Machine | str, bytes_per_partition: int, partitions: int = 128,
@@ -496,9 +517,10 @@ def dma(core: Machine | str, bytes_per_partition: int, partitions: int = 128,
     lanes, each = _fact(core, "pmax"), _fact(core, "dma_partitions_per_engine")
     all_engines, latency = _fact(core, "dma_engines"), _fact(core, "dma_fixed_latency")
     room = _fact(core, "sbuf_partition_bytes")
-    _whole(what, "bytes_per_partition", bytes_per_partition, int(room.value),
-           "sbuf_partition_bytes", "Use several transfers")
-    _whole(what, "partitions", partitions, int(lanes.value), "pmax", "Use several transfers")
+    bytes_per_partition = _whole(what, "bytes_per_partition", bytes_per_partition,
+                                 int(room.value), "sbuf_partition_bytes", "Use several transfers")
+    partitions = _whole(what, "partitions", partitions, int(lanes.value), "pmax",
+                        "Use several transfers")
     rows = int(each.value)
     engines = math.ceil(Fraction(partitions, rows))
     busiest = min(rows, partitions)
@@ -514,8 +536,8 @@ def dma(core: Machine | str, bytes_per_partition: int, partitions: int = 128,
         if spec is None:
             raise DerateError(f"{what}: transpose = {transpose!r}; documented from 'hbm' and "
                               "'sbuf', on trn2 and later. Transpose on the Tensor Engine instead")
-        rules.append(Rule("DMA transpose", _number(spec), "up to this share of a copy"
-                          + _borrowed(spec), (spec,), spec.kind))
+        rules.append(Rule("DMA transpose", _number(spec), "up to this share of a copy",
+                          (spec,), spec.kind))
     return Dma(core, bytes_per_partition, partitions, engines, latency,
                _size(core, bytes_per_partition), _kept(rules))
 
@@ -591,35 +613,40 @@ class Known(NamedTuple):
 
     @property
     def source(self) -> str:
+        """Keys and places of its figures, each once."""
         return "; ".join(dict.fromkeys(spec.source for spec in self.spec))
 
 
 @dataclass(frozen=True, repr=False)
 class Rules:
-    """Every rule that holds on one chip."""
+    """Every rule that holds on one chip; iterates over them."""
 
     core: Machine
     rows: tuple[Known, ...]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Known]:
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        return "\n".join([f"derating rules, {self.core.name}", *_columns(
-            [("rule", "kind", "says", "source"),
-             *((r.name, r.kind, r.says, r.source) for r in self.rows)])])
+        cells = [cell for row in self.rows for cell in (
+            (row.name, row.kind, row.says), ("", "", row.source))]
+        lines = [f"derating rules, {self.core.name}", *_columns(cells)]
+        others = sorted({s.holds.partition(";")[0] for row in self.rows for s in row.spec
+                         if s.kind == "assumed"})
+        return "\n".join([*lines, *(_wrapped(f"assumed: {text}", "  ", "    ")
+                                    for text in others)])
 
 
 # name, the figures ({0}, {1}: their texts), what it says
 _RULES = (
-    ("rows", ("tensor_array_rows",), "K of {0} rows work: share K / {0}"),
+    ("rows", ("tensor_array_rows",), "share K / {0}; row tiling is not counted"),
     ("rows, fp8", ("max_contraction.fp8",), "double row: K up to {0}, twice the rate"),
     ("rows, mxfp8", ("max_contraction.mxfp8",), "K up to {0}, four times the rate"),
-    ("columns", ("tensor_array_columns",), "M of {0} columns work: share M / {0}"),
+    ("columns", ("tensor_array_columns",), "share M / {0}; column tiling is not counted"),
     ("dtype", ("pe_rate.fp32",), "fp32 costs four bf16 matmuls"),
     ("moving size", ("matmul_min_initiation_interval",), "MM takes max(N, {0})"),
     ("stationary load", ("fast_load_stationary_speedup",),
-     "M / {0} cycles, up to; max with MM in the background, else added"),
+     "M / {0} cycles at best; in the background max(MM, load), else MM + load"),
     ("transpose mode", ("transpose_mode_speedup.fp32",), "an fp32 transpose takes 1 / {0}"),
     ("throttle", ("throttle_start", "throttle_time"),
      "about {0} of peak for about {1} after idling"),
@@ -627,23 +654,23 @@ _RULES = (
     ("two inputs", ("vector_two_input_cycles",), "Vector: {0} an element with two inputs"),
     ("dependent", ("vector_dependent_cycles",), "Vector: about {0} more when short or waiting"),
     ("access", ("tensor_access_cycles",),
-     "about {0} to start an SBUF or PSUM access; often hidden"),
+     "about {0} to start an access to SBUF or PSUM; often hidden"),
     ("stride", ("sbuf_stride_limit",), "innermost stride above {0}: a port runs at half"),
-    ("Vector mode 4x", ("vector_speedup.sbuf_contiguous",),
-     "copy, tensor_scalar: {0} elements a cycle and lane, 16 bit, SBUF, contiguous"),
-    ("Vector mode 2x", ("vector_speedup.psum_or_strided",),
-     "copy, tensor_scalar: {0}, strided in SBUF or contiguous with PSUM"),
-    ("Vector mode 2x, two inputs", ("vector_speedup.tensor_tensor",),
-     "tensor_tensor: {0} inputs a cycle and lane, 16 bit, inputs in SBUF"),
-    ("Scalar mode 2x", ("scalar_speedup",),
-     "copy, tensor_scalar: {0} elements a cycle and lane, 16 bit"),
+    ("Vector 4x", ("vector_speedup.sbuf_contiguous",),
+     "copy, tensor_scalar: {0} elements a cycle and lane; 16 bit, SBUF, contiguous"),
+    ("Vector 2x", ("vector_speedup.psum_or_strided",),
+     "copy, tensor_scalar: {0}; strided in SBUF, or contiguous with PSUM"),
+    ("Vector 2x, two inputs", ("vector_speedup.tensor_tensor",),
+     "tensor_tensor: {0} inputs a cycle and lane; 16 bit, inputs in SBUF"),
+    ("Scalar 2x", ("scalar_speedup",),
+     "copy, tensor_scalar: {0} elements a cycle and lane; 16 bit"),
     ("DMA engines", ("dma_partitions_per_engine", "dma_engines"),
      "{0} partitions an engine: ceil(partitions / {0}) of {1} work"),
     ("DMA size", ("dma_poor_bytes", "dma_minimum_bytes", "dma_saturating_bytes"),
      "poor below {0}, near peak from {1}, saturated from {2}; no formula"),
     ("DMA latency", ("dma_fixed_latency",), "about {0} before a transfer alone"),
-    ("DMA transpose, HBM", ("dma_transpose_efficiency.hbm",), "up to {0} of a copy"),
-    ("DMA transpose, SBUF", ("dma_transpose_efficiency.sbuf",), "up to {0} of a copy"),
+    ("transpose, HBM", ("dma_transpose_efficiency.hbm",), "DMA transpose: up to {0} of a copy"),
+    ("transpose, SBUF", ("dma_transpose_efficiency.sbuf",), "DMA transpose: up to {0} of a copy"),
 )
 
 
@@ -662,7 +689,6 @@ def rules(core: Machine | str) -> Rules:
         specs = tuple(spec for spec in found if spec)
         if len(specs) < len(facts):
             continue
-        rows.append(Known(name, says.format(*(spec.text for spec in specs))
-                          + "".join(map(_borrowed, specs)), specs,
+        rows.append(Known(name, says.format(*map(_text, specs)), specs,
                           "assumed" if any(s.kind == "assumed" for s in specs) else "documented"))
     return Rules(core, tuple(rows))
