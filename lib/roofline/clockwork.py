@@ -111,17 +111,30 @@ class Clockwork:
             raise ClockworkError(f"array: got {self.array}; a toy has 2 to 16 rows and columns. "
                                  "Leave it out for the core's own")
         for name, size, most in (("K", self.K, self.rows * self.lanes),
-                                 ("M", self.M, self.columns), ("N", self.N, self._fact(
-                                     "gemm_moving_fmax")), ("matmuls", self.matmuls, 1024)):
+                                 ("M", self.M, self.columns), ("N", self.N, self.n_max),
+                                 ("matmuls", self.matmuls, 1024)):
             if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= most:
                 raise ClockworkError(f"{name}: got {size!r}; one run takes 1 to {most} in "
                                      f"{self.dtype}. Split it into several matmuls")
+        if self.K % self.lanes:
+            raise ClockworkError(f"K: got {self.K}; in {self.dtype} a PE holds {self.lanes} "
+                                 f"values, so K is a multiple of {self.lanes}. Pad it with zeros")
 
     def _fact(self, name: str) -> int:
         # What later guides do not restate is v2's, assumed to hold on.
         return int((self.core.facts.get(name) or machine.trn1.facts[name]).value)
 
     # --- sizes ---------------------------------------------------------------------------------
+
+    @property
+    def fast(self) -> int:
+        """Columns of weights that load in a cycle."""
+        return self._fact("fast_load_stationary_speedup")
+
+    @property
+    def n_max(self) -> int:
+        """The most columns a moving tile has."""
+        return self._fact("gemm_moving_fmax")
 
     @property
     def rows(self) -> int:
@@ -153,7 +166,7 @@ class Clockwork:
     @property
     def used_rows(self) -> int:
         """Rows that hold weights: K, or half of it where a PE holds two."""
-        return -(-self.K // self.lanes)
+        return self.K // self.lanes
 
     # --- cycles --------------------------------------------------------------------------------
 
@@ -175,7 +188,7 @@ class Clockwork:
     @property
     def load_cycles(self) -> float:
         """Cycles of one LoadStationary; whole ones on a toy array."""
-        cycles = self.M / self._fact("fast_load_stationary_speedup")
+        cycles = self.M / self.fast
         return -(-cycles // 1) if self.array else cycles
 
     @property
@@ -229,26 +242,26 @@ class Clockwork:
 
     @property
     def shares(self) -> dict[str, float]:
-        """What is left of the peak, cause by cause: their product is rate / peak."""
-        return {"rows": self.K / (self.rows * self.lanes), "columns": self.M / self.columns,
-                "floor": self.stream / self.mm_cycles, "load": self.mm_cycles / self.interval}
+        """What is left of the peak, cause by cause as in derate: their product is rate / peak."""
+        return {"rows": self.used_rows / self.rows, "columns": self.M / self.columns,
+                "moving size": self.stream / self.mm_cycles,
+                "stationary load": self.mm_cycles / self.interval}
 
     # --- each cycle ----------------------------------------------------------------------------
 
     @cached_property
-    def _diagonals(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """For each d = k + m: PEs in use up to d, and multiply-adds of one column on d."""
-        pes, macs = [0] * (self.used_rows + self.M - 1), [0] * (self.used_rows + self.M - 1)
-        for k in range(self.used_rows):
-            lanes = -(-(self.K - k) // self.used_rows)  # values of the contraction row k holds
-            for m in range(self.M):
-                pes[k + m] += 1
-                macs[k + m] += lanes
-        return tuple(accumulate(pes)), tuple(macs)
+    def _diagonals(self) -> tuple[int, ...]:
+        """PEs in use with k + m = 0, 1, ...: those that a column meets in the same cycle."""
+        K, M = self.used_rows, self.M
+        return tuple(min(d + 1, K, M, K + M - 1 - d) for d in range(K + M - 1))
+
+    @cached_property
+    def _reached(self) -> tuple[int, ...]:
+        return tuple(accumulate(self._diagonals))
 
     def active(self, cycle: int) -> int:
         """PEs that multiply in this cycle: those a column reached, less those it has left."""
-        reached = self._diagonals[0]
+        reached = self._reached
 
         def up_to(x: int) -> int:
             return 0 if x < 0 else reached[min(x, len(reached) - 1)]
@@ -259,12 +272,12 @@ class Clockwork:
         """Multiply-adds done when this cycle ends."""
         done = 0
         for x in self._since(cycle):
-            if x >= self.stream + len(self._diagonals[1]) - 1:
-                done += self.K * self.M * self.N
+            if x >= self.stream + len(self._diagonals) - 1:
+                done += self.used_rows * self.M * self.N
             else:
-                done += sum(each * min(max((x - d + 1) // self.passes, 0), self.N)
-                            for d, each in enumerate(self._diagonals[1]))
-        return done
+                done += sum(pes * min(max((x - d + 1) // self.passes, 0), self.N)
+                            for d, pes in enumerate(self._diagonals))
+        return done * self.lanes
 
     def _since(self, cycle: int) -> list[int]:
         """Cycles since the start of each matmul that has started."""
@@ -412,4 +425,4 @@ class Clockwork:
             ("  this run", f"{self.cycles} cycles, {units.show(self.run_rate, 'FLOP/s', 4)}, "
              f"{self.utilisation:.1%} of P"),
         ]
-        return "\n".join(f"{name:<16}{value}".rstrip() for name, value in rows)
+        return "\n".join(f"{name:<20}{value}".rstrip() for name, value in rows)
