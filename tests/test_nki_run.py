@@ -1052,6 +1052,44 @@ def test_only_counts_compare(what):
         nki.compare(what, None, Count())
 
 
+def test_the_profiler_stands_after_the_code():
+    run = nki.run(matmul, A, B, data=False)
+    more = Count(run.count.work, run.count.hbm_read_bytes + 640, run.count.hbm_write_bytes)
+    four = nki.compare(run.count, run.count, run, more)
+    assert list(four.counts) == ["formula", "nest", "code", "profiler"]
+    assert four.differences["Q read, B"] == {"formula": 0, "nest": 0, "profiler": 640}
+    assert four.differences["W, FLOP"] == {"formula": 0, "nest": 0, "profiler": 0}
+    assert not four.agree and nki.compare(run.count, None, run, run).agree
+    head, _, read, *_ = repr(four).splitlines()
+    assert head.split("  ")[-1].strip() == "profiler - code" and read.split()[-1] == "+640"
+
+
+class Achieved:
+    """A profile that holds its count under a nest's name."""
+
+    achieved = Count({"bf16": 8}, 2, 2)
+
+
+def test_a_profile_may_have_its_count():
+    assert nki.compare(Count({"bf16": 8}, 2, 2), None, Count({"bf16": 8}, 2, 2), Achieved()).agree
+
+
+def test_a_text_holds_the_place_of_the_profiler():
+    run = nki.run(matmul, A, B, data=False)
+    without, later = (nki.compare(run.count, None, run, *rest) for rest in ((), ("Day 7",)))
+    assert later.counts == without.counts and later.differences == without.differences
+    assert later.agree and "profiler" not in repr(without)
+    head, *rows = repr(later).splitlines()
+    assert "  profiler  " in head and "profiler - code" not in head
+    assert all(row.count("Day 7") == 1 for row in rows[:5])  # W, Q read, written, Q, and I
+
+
+@pytest.mark.parametrize("what", [3, [], {}, object()])
+def test_a_profile_is_a_count_or_a_text(what):
+    with pytest.raises(nki.NkiValidationError, match="compare: profile: got "):
+        nki.compare(Count(), None, Count(), what)
+
+
 @pytest.mark.parametrize("data", [True, False])
 def test_a_bare_shape_is_told_what_is_missing(data):
     def doubled(x):

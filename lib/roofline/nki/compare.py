@@ -1,7 +1,7 @@
-"""Counts of one op side by side: by formula, by loop nest, by the kernel's own code.
+"""Counts of one op side by side: by formula, by loop nest, by the kernel's own code, by profiler.
 
 Question  do W, Q and I of the formula come out of the code, and if not, which tensor differs?
-Answer    compare(formula, nest, run): a table with the differences
+Answer    compare(formula, nest, run, profile): a table with the differences
 Assumes   all counts are of the same op at the same scope (both cores at LNC=2)
 Ignores   why they differ: read `run.tensors` (reloads) and `run.lines`
 """
@@ -21,6 +21,7 @@ def _work(dtype: str, count: Count) -> int:
     return count.work.get(dtype, 0)
 
 
+PROFILER = "profiler"
 Row = tuple[str, Callable[[Count], int]]
 _TOTALS: tuple[Row, ...] = (
     ("W, FLOP", lambda c: c.flops),
@@ -31,13 +32,15 @@ _TOTALS: tuple[Row, ...] = (
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Counts by name, the code's last; differences are code minus each of the others.
+    """Counts by name; differences are code minus each of those before it, profiler minus code.
 
-    notes   warnings of the run
+    notes     warnings of the run
+    profile   text that stands for the profiler's counts until there are some
     """
 
     counts: dict[str, Count]
     notes: tuple[str, ...] = ()
+    profile: str = ""
 
     @property
     def _rows(self) -> list[Row]:
@@ -48,31 +51,37 @@ class Comparison:
 
     @property
     def differences(self) -> dict[str, dict[str, int]]:
-        """Row -> {count's name: code - that count}; in FLOP or bytes."""
+        """Row -> {count's name: code - that count, or profiler - code}; in FLOP or bytes."""
         code = self.counts["code"]
-        return {row: {name: get(code) - get(count) for name, count in self.counts.items()
-                      if name != "code"} for row, get in self._rows}
+        return {row: {name: (get(count) - get(code)) * (1 if name == PROFILER else -1)
+                      for name, count in self.counts.items() if name != "code"}
+                for row, get in self._rows}
 
     @property
     def agree(self) -> bool:
-        """Whether every difference is 0."""
+        """Whether every difference is 0; a text in the profiler's place has none."""
         return not any(d for row in self.differences.values() for d in row.values())
 
     def __repr__(self) -> str:
         others = [name for name in self.counts if name != "code"]
-        rows = [["<", *self.counts, *(f"code - {name}" for name in others)]]
+        later = [self.profile] if self.profile else []
+        rows = [["<", *self.counts, *(PROFILER for _ in later),
+                 *(f"{PROFILER} - code" if name == PROFILER else f"code - {name}"
+                   for name in others)]]
         differences = self.differences
         for row, get in self._rows:
             found = [differences[row][name] for name in others]
-            rows.append([row, *(f"{get(c):,}" for c in self.counts.values()),
+            rows.append([row, *(f"{get(c):,}" for c in self.counts.values()), *later,
                          *(f"{d:+,}" if d else "0" for d in found)])
         intensities = [units.significant(c.intensity, 4) for c in self.counts.values()]
-        rows.append(["I, FLOP/B", *intensities, *("" for _ in others)])
+        rows.append(["I, FLOP/B", *intensities, *later, *("" for _ in others)])
         return "\n".join([columns([*zip(*rows, strict=True)]), *warned(self.notes)])
 
 
-def compare(formula: Any, nest_or_none: Any, run: Any) -> Comparison:
+def compare(formula: Any, nest_or_none: Any, run: Any, profile: Any = None) -> Comparison:
     """The counts of an op by formula, by loop nest (or None) and by the run of its kernel.
+
+    profile   the profiler's count of the same kernel, or a text for its column until there is one
 
     Each is a Count, or has one: `algorithmic` of an op, `achieved` of a nest, `count` of a Run.
     An earlier run may stand for the formula; its column bears its kernel's name.
@@ -84,7 +93,11 @@ def compare(formula: Any, nest_or_none: Any, run: Any) -> Comparison:
     counts = {getattr(formula, "kernel", "formula"): _count("formula", formula)}
     if nest_or_none is not None:
         counts["nest"] = _count("nest", nest_or_none)
-    return Comparison(counts | {"code": _count("run", run)}, getattr(run, "warnings", ()))
+    counts["code"] = _count("run", run)
+    if profile is not None and not isinstance(profile, str):
+        counts[PROFILER] = _count("profile", profile)
+    return Comparison(counts, getattr(run, "warnings", ()),
+                      profile if isinstance(profile, str) else "")
 
 
 def _count(role: str, what: Any) -> Count:
