@@ -140,7 +140,7 @@ WORDS: dict[str, dict[str, str]] = {
 CONTEXT = "Device and instance"
 _GROUP = {stem: group for group, words in WORDS.items() for stem in words}
 _PLACE = {stem: at for at, stem in enumerate(_GROUP)}
-NO_WORDS = "No words yet"  # a fact that WORDS does not know is shown, under this heading
+NO_WORDS = "Other facts"  # where a fact stands that WORDS does not know, by its own name
 _ORDER = (*WORDS, NO_WORDS)
 SYMBOLS = {"peaks": "P", "bandwidths": "BW", "ridges": "I*"}
 # nki.language.tile_size.<name>; where the fact itself has that name, it stands as it is.
@@ -335,7 +335,7 @@ class Conflicts(tuple[Conflict, ...]):
             + (f'<tr class="settles"><td colspan="4">Day 4: {_e(self._said(at))}</td></tr>'
                if self._said(at) else "") + "</tbody>"
             for at, one in enumerate(self))
-        return ('<div class="rl-conflicts"><table><thead><tr><th>Figure</th><th>Kind</th>'
+        return ('<div class="rl-conflicts" tabindex="0"><table><thead><tr><th>Figure</th><th>Kind</th>'
                 f"<th>Source</th><th>A figure of</th></tr></thead>{body}</table></div>")
 
 
@@ -343,8 +343,8 @@ class Conflicts(tuple[Conflict, ...]):
 class Sheet:
     """What is known of one machine at one scope; sheet.of makes it.
 
-    rows   every roof and fact of the scope once, its ridges and throttled peaks, then what the
-           device and its instances add
+    rows   every roof and fact of the scope once, its ridges, throttled peaks where no row says
+           by what share, then what the device and its instances add
     """
 
     machine: Machine
@@ -460,8 +460,9 @@ class Sheet:
                 f"{_cells(s, role != 'recorded' and s.source != 'caller')}</tr>"
                 for same in merged for role, s in same[0].figures)
             tables += [f"<table><tbody>{body}</tbody></table>"] * bool(body)
-            blocks.append(f"<section><h4>{_e(group)}</h4>{''.join(tables)}</section>")
-        return (f'<div class="rl-sheet"><p class="rl-sheet-title">{_e(self.machine.name)}</p>'
+            blocks.append(f'<section><p class="rl-sheet-group">{_e(group)}</p>'
+                          f"{''.join(tables)}</section>")
+        return (f'<div class="rl-sheet" tabindex="0"><p class="rl-sheet-title">{_e(self.machine.name)}</p>'
                 f'<div class="rl-sheet-groups">{"".join(blocks)}</div></div>')
 
 
@@ -485,7 +486,9 @@ def of(machine: str | Machine, scope: str | None = None,
     unit or of a kind that is no recording.
     """
     m = get(machine, scope) if isinstance(machine, str) else machine.at(scope or machine.scope)
-    rows = [*_roofs(m), *_facts(m), *_throttled(m)]
+    rows = [*_roofs(m), *_facts(m)]
+    if "throttle_start" not in m.facts:
+        rows += _throttled(m)
     whole = None
     if m.scope == "core":
         rows += _not_restated(m, {row.fact for row in rows})
@@ -681,7 +684,8 @@ def _cells(spec: Spec, linked: bool = True) -> str:
     key = _e(_key(spec))
     source = f'<a href="../sources.html#src-{key}">{key}</a>' if linked else key
     return (f"<td>{_e(spec.text)}</td><td>{_e(spec.kind)}</td><td>{source}</td>"
-            f"<td>{_e(figure_of(spec))}</td>")
+            + (f"<td>{_e(figure_of(spec))}</td>" if spec.holds else
+               f'<td><span class="place">{_e(figure_of(spec))}</span></td>'))
 
 
 def _ridge_table(heads: list[str], ridges: list[tuple[str, list[str]]]) -> str:
