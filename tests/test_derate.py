@@ -97,11 +97,17 @@ def test_a_figure_of_another_core_says_so():
     assert rule.spec[0].value == machine.trn1.facts["matmul_min_initiation_interval"].value
     fp8 = derate.matmul("trn3", K=256, dtype="fp8").rules[0]
     assert (fp8.share, fp8.kind) == (2, "assumed")  # no document states the rate
+    assert derate.matmul("trn3", K=128, dtype="fp8").rules[1].kind == "assumed"  # nor K = 256
 
 
 def test_a_peak_of_your_own_keeps_the_shares():
     own = derate.matmul(machine.trn2.using(bf16="70 TFLOPS"), N=32)
     assert (own.interval, own.share, own.rate) == (64, 0.5, 35e12)
+    assert own.seconds == pytest.approx(own.flops / 35e12)
+    fp32 = derate.matmul(machine.trn2.using(fp32="15 TFLOPS"), N=32, dtype="fp32")
+    assert (fp32.interval, fp32.share, fp32.rate) == (4 * 64, 0.5, 7.5e12)
+    slow = derate.matmul(machine.trn2.under("throttled"), K=64)
+    assert slow.rate == pytest.approx(P2 / 2 / 2)
 
 
 tiles = st.fixed_dictionaries({
@@ -371,7 +377,7 @@ def test_a_rule_shows_its_share_and_source():
                                                    "not have it. Use vector or scalar or gpsimd"),
     (lambda: derate.elementwise("trn1", op="gelu"), "unknown op; one of tensor_copy"),
     (lambda: derate.elementwise("trn1", "scalar", op="tensor_tensor"), "Use vector or gpsimd"),
-    (lambda: derate.elementwise("trn1", dtype="int4"), "unknown dtype 'int4'; one of fp32"),
+    (lambda: derate.elementwise("trn1", dtype="int4"), "unknown dtype 'int4'; one of bf16"),
     (lambda: derate.elementwise("trn1", "gpsimd", psum=True), "GpSimd Engine cannot access PSUM"),
     (lambda: derate.elementwise("trn1", partitions=129), "partitions = 129; at most 128 (pmax)"),
     (lambda: derate.elementwise("trn1", N=4097, psum=True), "N = 4097; at most 4096 (engine_fmax"),

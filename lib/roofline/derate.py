@@ -23,7 +23,7 @@ from .machine import Machine, Spec, _columns
 _OLDER = {"trn1": ("trn1",), "inf2": ("inf2",), "trn2": ("trn2", "trn1"),
           "trn3": ("trn3", "trn2", "trn1")}
 _16_BIT = ("bf16", "fp16")
-_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "cfp8": 1}
+_DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "cfp8")
 # Element-wise instructions: input tiles, and the engines that have it.
 _OPS = {
     "tensor_copy": (1, ("vector", "scalar", "gpsimd")),
@@ -203,7 +203,9 @@ class Matmul:
 
     @property
     def seconds(self) -> float:
-        return self.interval / self.core.facts["tensor_clock"].value
+        shipped = machine.get(self.core.key)  # with a lower peak of the caller's, more time
+        return (self.interval / self.core.facts["tensor_clock"].value
+                * (shipped.peak(self.dtype) / self.core.peak(self.dtype)))
 
     @property
     def rate(self) -> float:
@@ -249,7 +251,8 @@ def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype:
     if load not in ("hidden", "shown", "kept"):
         raise DerateError(f"{what}: load = {load!r}; one of hidden, shown, kept")
     shipped = machine.get(core.key)  # a peak of the caller's own changes P, not the cycles
-    speed = Fraction(shipped.peak(dtype)) / Fraction(shipped.peak("bf16"))
+    speed, dtype_share = (Fraction(m.peak(dtype)) / Fraction(m.peak("bf16"))
+                          for m in (shipped, core))
     rows, columns = _fact(core, "tensor_array_rows"), _fact(core, "tensor_array_columns")
     deep = _find(core, f"max_contraction.{dtype}") or rows
     packed = int(speed) if speed > 1 else 1  # values a row holds of one column
@@ -274,11 +277,11 @@ def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype:
     peak = core.peaks[dtype]
     guess = dtype == "fp8" and core.key == "trn3"
     rules = (
-        Rule("dtype", speed, f"P({dtype}) / P(bf16)" + (
+        Rule("dtype", dtype_share, f"P({dtype}) / P(bf16)" + (
             "; that double row doubles here too is assumed" if guess else ""),
             (peak,), "assumed" if guess else "documented"),
         Rule("rows", Fraction(K, K_max), f"K / {K_max} = {K} / {K_max}",
-             (deep,), "derived" if packed > 1 and deep is rows else "documented"),
+             (deep,), "derived" if packed > 1 and deep is rows else deep.kind),
         Rule("columns", Fraction(M, int(columns.value)), f"M / {columns.text} = {M} / "
              f"{columns.text}", (columns,), "documented"),
         Rule("moving size", Fraction(N, moving),
@@ -364,8 +367,8 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
     inputs, engines = _OPS[op]
     if engine not in engines:
         raise DerateError(f"{what}: this engine does not have it. Use {' or '.join(engines)}")
-    if dtype not in _BYTES:
-        raise DerateError(f"{what}: unknown dtype {dtype!r}; one of {', '.join(_BYTES)}")
+    if dtype not in _DTYPES:
+        raise DerateError(f"{what}: unknown dtype {dtype!r}; one of {', '.join(_DTYPES)}")
     if psum and engine == "gpsimd":
         raise DerateError(f"{what}: GpSimd Engine cannot access PSUM. Use vector or scalar")
     lanes = _fact(core, "pmax")
@@ -404,6 +407,8 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
     notes = []
     if spec is None and table > int(lanes.value):
         notes.append(f"the engine table's {table} elements a cycle are an upper bound here")
+    elif spec and table == mode * int(lanes.value):
+        notes.append(f"{words}: {spec.source}; {spec.holds}")
     if not contiguous:
         limit = _fact(core, "sbuf_stride_limit")
         notes.append(f"a stride above {limit.text} halves it again: not in this figure")
