@@ -154,12 +154,44 @@ class Nest:
     memories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for row in self.resident:  # everything that can be wrong with the text, at once
-            if self._tensors[row.name].role == "kept" and row.times > 1:
+        self._check()
+        _ = self.resident  # too many places for a tensor
+
+    def _check(self) -> None:
+        """Whether loops and tensors stand where the op can use them."""
+        shared = [item for item in self.items if isinstance(item, Loop | Hold)]
+        parts = self.items[-1] if len(shared) < len(self.items) else ()
+        kept = [name for name, operand in self._tensors.items() if operand.role == "kept"]
+        op = type(self.op).__name__
+        if not kept and parts:
+            raise NestError(f"{self.text!r}: {op} has no parts that run one after the other. Take "
+                            "the parentheses out")
+        if not kept:
+            return
+        link = kept[0]  # the product before it makes it, the one after it uses it
+        if parts and len(parts) != 2:
+            raise NestError(f"{self.text!r}: {len(parts)} parts; {op} has 2: one makes "
+                            f"{link}, the next uses it")
+        once = self._tensors[link].dims
+        for item in shared:
+            if isinstance(item, Loop) and item.dim not in once:
                 raise NestError(
-                    f"{self.text!r}: {row.name} would be computed {row.times} times over: it "
-                    "stands in a loop that it does not depend on, and W would grow. Move "
-                    f"{row.name} out of it")
+                    f"{self.text!r}: the loop over {item.dim} stands outside the parts, so W would "
+                    f"grow: {link} has {' and '.join(once)} alone. Put it in its part")
+        order = list(self._tensors)
+        for i, part in enumerate(parts):
+            own = order[:order.index(link)] if i == 0 else order[order.index(link) + 1:]
+            dims = {dim for name in (link, *own) for dim in self._tensors[name].dims}
+            for item in part:
+                if not isinstance(item, Loop | Hold):
+                    raise NestError(f"{self.text!r}: a part in a part; {op} has 2, side by side")
+                if isinstance(item, Hold) and item.name not in own:
+                    where = "before both" if item.name == link else f"in part {2 - i}, or before it"
+                    raise NestError(f"{self.text!r}: {item.name} stands in part {i + 1}, which "
+                                    f"cannot hold it. Put it {where}")
+                if isinstance(item, Loop) and item.dim not in dims:
+                    raise NestError(f"{self.text!r}: part {i + 1} has no loop over {item.dim}; it "
+                                    f"has {', '.join(d for d in self.sizes if d in dims)}")
 
     @cached_property
     def _space(self) -> tuple[dict[str, int], dict[str, Operand]]:

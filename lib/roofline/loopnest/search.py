@@ -101,9 +101,6 @@ def place(op: Any, loops: str, **given: int) -> Nest:
         raise NestError(f"place: {loops!r}: expected loops alone, in at most one level of parts; "
                         "the names are placed here. Take them out, or say Nest(op, text)")
     kept = [name for name, operand in tensors.items() if operand.role == "kept"]
-    if parts and (not kept or len(parts) != 2):
-        raise NestError(f"place: {loops!r}: got {len(parts)} parts; {type(op).__name__} has "
-                        f"{2 if kept else 1} to run one after the other")
 
     def places(name: str) -> Iterator[_Place]:
         order = list(tensors)
@@ -115,9 +112,8 @@ def place(op: Any, loops: str, **given: int) -> Nest:
             for after in range(len(line) + 1):
                 path = line[:after] if part < 0 else (*shared, *line[:after])
                 row = whole._row(Hold(name, 0), path)
-                if name not in kept or row.times == 1:
-                    yield _Place(part, after, row.memory, row.bytes,
-                                 row.read_bytes + row.write_bytes, len(path))
+                yield _Place(part, after, row.memory, row.bytes, row.read_bytes + row.write_bytes,
+                             len(path))
 
     ways = {name: list(places(name)) for name in tensors}
     found = None
