@@ -1,0 +1,257 @@
+"""Day 6's own numbers, as arithmetic a reader can redo, and beside the kernels that move them.
+
+Nothing here comes from `problems`. Sources of the figures: the Trn2 architecture guide (array,
+clocks, widths, SBUF, PSUM, 3 TB/s), the hardware pages (2.9 TB/s, 667 TFLOPS), a real profile
+(716 GB/s), the DMA guide (23 GB/s an engine).
+"""
+
+import pytest
+from pages import ROOT
+
+from roofline import ask, machine, nki
+from roofline.check import WrongAnswer
+
+MIB, KIB = 2**20, 2**10
+P, BW = 128 * 128 * 2 * 2.4e9, 3e12 / 8  # one Trn2 core, bf16
+TRN1 = 128 * 128 * 2 * 2.8e9
+
+
+def crossing(D, F, ridge):
+    """Tokens at which 2BDF / (2 (BD + DF + BF)) is the ridge."""
+    return ridge * D * F / (D * F - ridge * (D + F))
+
+
+def twice(B, D, F):
+    """Bytes of y = xw on two cores with w loaded by both, and by one of them."""
+    return 2 * (B * D + 2 * D * F + B * F), 2 * (B * D + D * F + B * F)
+
+
+# openers: x 96 x 3072; A 1024 x 512, B 512 x 3072
+LAYER = 2 * (96 * 3072 + 3072 * 3072 + 96 * 3072)
+REUSE = 2 * (6 * 1024 * 512 + 2 * 512 * 3072 + 1024 * 3072)
+ONCE = 2 * (1024 * 512 + 512 * 3072 + 1024 * 3072)
+TILE = 128 * 512 * 4
+N = 2048 * 4096
+
+WEIGHTS, WEIGHTS_ONCE = twice(512, 2048, 2048)
+WEIGHTS_W = 2 * 512 * 2048 * 2048
+OWN, OWN_ONCE = twice(1024, 1536, 6144)
+OWN_W = 2 * 1024 * 1536 * 6144
+LNC, LNC_ONCE = 36 * MIB, 28 * MIB
+LNC_W = 2 * 2048 * 1024 * 4096
+
+NUMBERS = {
+    "day6.open.bound": dict(I=200, ridge=240, binds="memory", T_best=360e-6, T_worst=660e-6,
+                            rate=50e12),
+    "day6.open.layer": dict(Q=LAYER, I=2 * 96 * 3072 * 3072 / LAYER,
+                            B_ridge=crossing(3072, 3072, 140)),
+    "day6.open.array": dict(rows=TRN1 * 96 / 128, short=TRN1 / 4, t=64 / 2.8e9),
+    "day6.open.reuse": dict(Q=REUSE, less=REUSE - ONCE, changes="Q"),
+    "day6.peak": dict(bf16="78.6 TFLOPS", fp32="19.7 TFLOPS", fp8="157.3 TFLOPS"),
+    "day6.twice": dict(pair=157.2864e12, apart=(157.2864 - 157.2) * 1e12,
+                       wide=(158 - 157.2864) * 1e12, keep="clock"),
+    "day6.issue": dict(t=64 / 2.4e9, rate=P / 2 * 40 / 64, free=P / 2, standing="assumed"),
+    "day6.throttle": dict(late=1.5e-6, T=0.8e9 / P + 1.5e-6, lost=1.5e-6 / (0.8e9 / P + 1.5e-6)),
+    "day6.layout": dict(where="partition", plain=4 * MIB, more=0, T=4 * MIB / 270e9,
+                        kernel=8 * MIB),
+    "day6.turn": dict(stored="none", dma="dma", tensor="tensor", vector="vector"),
+    "day6.psum": dict(row="2 KiB", bank="256 KiB", size="2 MiB", fills="tile"),
+    "day6.eviction": dict(tile="256 KiB", hbm=0, t_vector=256 / 0.96e9, t_scalar=512 / 1.2e9,
+                          who="both"),
+    "day6.tiles": dict(outputs=9, matmuls=45, banks=9, fits="no", why="row"),
+    "day6.vector": dict(vector=512 * 0.96e9, scalar=128 * 1.2e9, copy=N / 512 / 0.96e9,
+                        act=N / 128 / 1.2e9, ops=1e12 / 128 / 0.96e9, roof="element"),
+    "day6.dma": dict(seen=32 * KIB / 1416e-9, all=368e9, most=435.2e9, which="guide",
+                     shape="wide"),
+    "day6.bw": dict(share="375 GB/s", ridge=209.7, weak="many"),
+    "day6.rivals": dict(f362="share", f358="stack", f368="engines", f500="sketch",
+                        profiler=P / 358e9, picture=P / 500e9, settle="measure"),
+    "day6.profiler": dict(used=716e9, ridge=P / 358e9, wrong="scope"),
+    "day6.crossover_moves": dict(B_low=170, B_mid=234, B_high=246, apart=(246.5 - 170) / 234,
+                                 side="open"),
+    "day6.lnc.scope": dict(P_pair=157.3e12, BW_pair=750e9, ridge=209.7, T=32e-6, T_chip=8e-6,
+                           over_BW=4, over_P=667e12 / 157.2864e12, hide="time"),
+    "day6.lnc.weights": dict(Q=WEIGHTS, I=WEIGHTS_W / WEIGHTS, Q_once=WEIGHTS_ONCE,
+                             I_once=WEIGHTS_W / WEIGHTS_ONCE, sent=8 * MIB, cost="chip"),
+    "day6.do.table": dict(bf16=P, fp32=P / 4, vector=491.52e9, scalar=153.6e9, sbuf="28 MiB",
+                          psum="2 MiB", HBM=375e9, DMA=368e9, kind="derived"),
+    "day6.do.ridges": dict(bf16=P / BW, fp32=P / 4 / BW, fp8=2 * P / BW, write="figure"),
+    "day6.do.limits": dict(values=512, rows=128, columns=512, takes=1, tiles=8),
+    "day6.do.scope": dict(W_pair=18e9, Q_pair=72e6, P_pair=2 * P, BW_pair=2 * BW,
+                          T_pair=9e9 / P, T_core=9e9 / P, right="either"),
+    "day6.do.own": dict(Q=OWN, I=OWN_W / OWN, Q_once=OWN_ONCE, I_once=OWN_W / OWN_ONCE,
+                        side="compute", T_best=OWN_W / (2 * P)),
+    "day6.check.lnc": dict(W=17_179_869_184, Q=37_748_736, I=455, Q_once=29_360_128, I_once=585,
+                           over="29 %"),
+    "day6.check.eviction": dict(tile="256 KiB", hbm=0, who="both"),
+}
+
+
+@pytest.mark.parametrize("id", NUMBERS)
+def test_the_pages_own_answer(id):
+    q = ask(id)
+    assert q.check(**NUMBERS[id]).right
+    for part in q.parts:
+        if isinstance(number := NUMBERS[id][part.name], int | float):
+            assert part.value == pytest.approx(number, rel=3e-3)
+
+
+def test_every_day_6_problem_is_here():
+    from roofline.problems import BANK
+    assert {id for id in BANK if id.startswith("day6.")} == set(NUMBERS)
+
+
+# --- the curriculum's figures -------------------------------------------------------------------
+
+def test_the_curriculums_peaks_and_ridge():
+    assert round(P / 1e12, 1) == 78.6 and BW == 375e9 and round(P / BW) == 210
+    assert (round(P / 1e12), round(P / 4e12)) == (79, 20)  # as the guide documents them
+    assert 2 * 79 == 158 and round(2 * P / 1e12) == 157  # the guide doubled a rounded figure
+
+
+def test_the_one_slip_of_the_printed_numbers():
+    """2 x 78.6 is 157.2; 157.3 is twice the clock product, rounded once."""
+    assert 2 * 786 == 1572 and round(2 * P / 1e12, 1) == 157.3
+
+
+def test_the_curriculums_psum_and_eviction():
+    assert 128 * 8 * 512 * 4 == 2 * MIB and TILE == 256 * KIB
+
+
+def test_the_curriculums_picture():
+    assert round(P / 0.5e12) == 157
+
+
+def test_the_curriculums_check():
+    assert twice(2048, 1024, 4096) == (37_748_736, 29_360_128) == (LNC, LNC_ONCE)
+    assert LNC_W == 17_179_869_184
+    assert (round(LNC_W / LNC), round(LNC_W / LNC_ONCE)) == (455, 585)
+    assert round(LNC / LNC_ONCE - 1, 2) == 0.29
+
+
+def test_what_the_sources_add():
+    assert [round(crossing(4096, 4096, ridge)) for ridge in (157, 210)] == [170, 234]
+    assert round(crossing(4096, 4096, P / 358e9)) == 246
+    assert round(P / 716e9, 2) == 109.84 and round(P / 358e9, 1) == 219.7
+    assert round(667e12 / (2 * P), 2) == 4.24 and 8 / 2 == 4
+    assert round(1e12 / (128 * 0.96e9)) == 8  # operations a lane and cycle: an inference
+
+
+# --- the kernels move what the questions say ----------------------------------------------------
+
+@pytest.fixture(scope="module")
+def kernels():
+    return nki.load(ROOT / "day6/kernels.py")
+
+
+def counted(kernel, B, D, F):
+    return nki.run(kernel, ((D, B), "bf16"), ((D, F), "bf16"), data=False, target="trn2",
+                   block=128)
+
+
+@pytest.mark.parametrize("id", ["day6.lnc.weights", "day6.do.own", "day6.check.lnc"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_linear_layers(kernels, id, seed):
+    q = ask(id, seed)
+    B, D, F = (q.inputs[name] for name in "BDF")
+    says = {part.name: getattr(part, "value", part.answer) for part in q.parts}
+    both, once = (counted(kernel, B, D, F) for kernel in (
+        kernels.linear[2], kernels.linear_w_once[2]))
+    assert (both.count.hbm_bytes, once.count.hbm_bytes) == (says["Q"], says["Q_once"])
+    assert (both.count.intensity, once.count.intensity) == (says["I"], says["I_once"])
+    assert both.count.work == once.count.work
+    assert {row.name: row.reload for row in both.tensors}["w"] == 2
+    assert {row.name: row.reload for row in once.tensors}["w"] == 1
+    if "W" in says:
+        assert both.count.flops == says["W"]
+    if "sent" in says:
+        assert says["sent"] == 2 * D * F == sum(2 * D * F // 2 for _ in both.cores)
+
+
+def test_the_curriculums_check_counted_from_code(kernels):
+    both, once = (counted(kernel, 2048, 1024, 4096) for kernel in (
+        kernels.linear[2], kernels.linear_w_once[2]))
+    assert (both.count.hbm_bytes, once.count.hbm_bytes) == (36 * MIB, 28 * MIB)
+    assert both.count.flops == once.count.flops == 17_179_869_184
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_time_shows_what_a_ridge_hides(seed):
+    q = ask("day6.lnc.scope", seed)
+    W, Q = q.inputs["W"], q.inputs["Q"]
+    says = {part.name: getattr(part, "value", part.answer) for part in q.parts}
+    pair, device = machine.trn2.at("lnc2"), machine.trn2.at("device")
+    for name, of in (("T", pair), ("T_chip", device)):
+        assert says[name] == pytest.approx(max(W / of.peak("bf16"), Q / of.bw()))
+    assert says["T"] == pytest.approx(4 * says["T_chip"])
+    assert pair.ridge("bf16") == device.ridge("bf16") == pytest.approx(says["ridge"])
+
+
+def test_every_side_of_the_batch_comes_up():
+    sides = {next(p.answer for p in ask("day6.crossover_moves", seed).parts if p.name == "side")
+             for seed in range(40)}
+    assert sides == {"memory", "compute", "open"}
+
+
+# --- the slips: what someone with that misconception would write ----------------------------------
+
+SLIPS = {
+    "day6.peak": [("bf16", P / 2, "one FLOP"), ("bf16", 8 * P, "8 cores"),
+                  ("fp32", P, "bf16's rate"), ("fp32", P / 2, "halved"),
+                  ("fp8", P, "double-row"), ("fp8", 4 * P, "sparse")],
+    "day6.twice": [("pair", P, "one core's"), ("pair", 8 * P, "8 cores"),
+                   ("apart", 713.6e9, "two digits"), ("wide", 86.4e9, "three digits")],
+    "day6.issue": [("t", 40 / 2.4e9, "N taken"), ("rate", P, "both losses"),
+                   ("rate", P / 2, "short moving"), ("free", P, "rows idle")],
+    "day6.throttle": [("late", 3e-6, "whole start"), ("T", 0.8e9 / P, "left out"),
+                      ("T", 1.6e9 / P, "lower rate"), ("lost", 0.5, "share of peak")],
+    "day6.layout": [("plain", 2 * MIB, "elements"), ("more", 4 * MIB, "second crossing"),
+                    ("T", 4 * MIB / 150e9, "SBUF to SBUF"), ("kernel", 4 * MIB, "alone")],
+    "day6.psum": [("row", 512, "values"), ("bank", 2 * KIB, "one partition"),
+                  ("size", MIB, "2 bytes"), ("size", 16 * KIB, "one partition")],
+    "day6.eviction": [("hbm", 256 * KIB, "on chip"), ("tile", 65536, "values"),
+                      ("t_scalar", 65536 / 1.2e9, "one element"),
+                      ("t_vector", 256 / 2.4e9, "Tensor")],
+    "day6.tiles": [("outputs", 36, "128 columns"), ("matmuls", 9, "K left out"),
+                   ("banks", 45, "step of K")],
+    "day6.vector": [("vector", 0.96e9, "one element"), ("copy", N / 1e12, "1.0 TFLOP/s"),
+                    ("ops", 1e12 / 512 / 0.96e9, "width"),
+                    ("scalar", 2 * 128 * 1.2e9, "two operations")],
+    "day6.bw": [("share", 3e12, "device"), ("share", 750e9, "pair"),
+                ("ridge", P / 3e12, "device"), ("ridge", BW / P, "upside")],
+    "day6.profiler": [("used", 358e9, "half"), ("used", 375e9, "even share"),
+                      ("ridge", 109.84, "shown")],
+    "day6.crossover_moves": [("B_low", 157, "left out"), ("B_mid", 210, "left out")],
+    "day6.lnc.scope": [("P_pair", P, "one core"), ("BW_pair", 3e12, "8 cores"),
+                       ("ridge", 2 * P / BW, "pair"), ("T", 64e-6, "one core"),
+                       ("T", 8e-6, "8 cores"), ("over_BW", 8, "one core"),
+                       ("over_P", 667e12 / P, "one core")],
+    "day6.lnc.weights": [("Q", WEIGHTS_ONCE, "counted once"), ("Q", WEIGHTS / 2, "elements"),
+                         ("sent", 4 * MIB, "one direction")],
+    "day6.check.lnc": [("Q", LNC_ONCE, "counted once"), ("Q", 56 * MIB, "split"),
+                       ("I", 585, "counted once"), ("over", 36 / 28, "ratio"),
+                       ("over", 1 - 28 / 36, "understated")],
+    "day6.do.limits": [("values", 2048, "bytes"), ("rows", 512, "moving"), ("tiles", 1, "all of")],
+}
+
+
+@pytest.mark.parametrize(("id", "part", "answer", "words"), [
+    (id, *slip) for id, slips in SLIPS.items() for slip in slips])
+def test_a_slip_is_named(id, part, answer, words):
+    with pytest.raises(WrongAnswer, match=words):
+        ask(id).check(**{part: answer})
+
+
+@pytest.mark.parametrize(("part", "answer", "source"), [
+    ("share", "362.5 GB/s", "hw-trainium2"), ("share", "358 GB/s", "profile"),
+    ("share", "500 GB/s", "memory-hierarchy"), ("ridge", 157.3, "500 GB/s"),
+    ("ridge", 219.7, "358 GB/s")])
+def test_other_sources_are_named(part, answer, source):
+    with pytest.raises(WrongAnswer, match=f"right for .*{source}.*not the figure this page uses"):
+        ask("day6.bw").check(**{part: answer})
+
+
+def test_an_eviction_of_fp32_at_the_documented_least():
+    """No speed-up is named for fp32 sums in PSUM: 128 elements a cycle is no slip."""
+    with pytest.raises(WrongAnswer, match="right for 128 elements a cycle"):
+        ask("day6.eviction").check(t_vector=512 / 0.96e9)
