@@ -12,7 +12,7 @@ import pytest
 from ml_dtypes import bfloat16
 from pages import ROOT, cell_source
 
-from roofline import ask, nki
+from roofline import ask, loopnest, machine, nki, ops
 from roofline.check import Choice, WrongAnswer
 from roofline.nki import isa as nisa
 from roofline.nki import language as nl
@@ -36,7 +36,68 @@ BLOCK = 2 * (2 * 1536 * 768 + 3 * 768 * 2048 + 1536 * 2048)
 READ, STORED = 2 * 128 * (24 * 128 + 72 * 512), 2 * 18 * 128 * 512
 LINES_W = 72 * 2 * 128 * 128 * 512
 
+# page 1: C = AB in two nests, M 1280, K 1024, N 1536
+TILINGS_W = 2 * 1280 * 1024 * 1536
+ROWS_OF_A = 2 * (1280 * 1024 + 10 * 1024 * 1536 + 1280 * 1536)
+COLUMNS_OF_B = 2 * (3 * 1280 * 1024 + 1024 * 1536 + 1280 * 1536)
+# its Do: M 1536, K 1024, N 2048, a block of C of 256 x 1024, or all of B
+DO_W = 2 * 1536 * 1024 * 2048
+DO_BLOCK = 2 * (2 * 1536 * 1024 + 6 * 1024 * 2048 + 1536 * 2048)
+DO_ONCE = 2 * (1536 * 1024 + 1024 * 2048 + 1536 * 2048)
+MLP_W = 4 * 2048 * 1024 * 4096
+# SwiGLU of Llama 3.1 8B, 2048 tokens: x, one wide intermediate, three matrices
+SX, SWIDE, SWEIGHTS = 2 * 2048 * 4096, 2 * 2048 * 14336, 3 * 2 * 4096 * 14336
+# five kernels of Qwen 2.5 7B, 1024 tokens
+CX, CWIDE, CWEIGHTS = 2 * 1024 * 3584, 2 * 1024 * 18944, 2 * 2 * 3584 * 18944
+CHAIN_W = 4 * 1024 * 3584 * 18944
+ATTENTION_W = 4 * 4096**2 * 128
+SCALAR = 128 * 1.2e9  # elements a second of the Scalar Engine
+
 NUMBERS = {
+    "day5.open.bound": dict(I=400, ridge=P / BW, binds="compute", T_best=24e9 / P,
+                            T_worst=24e9 / P + 60e6 / BW, rate=P),
+    "day5.open.layer": dict(W=2 * 192 * 2048 * 8192, Q=2 * (192 * 2048 + 2048 * 8192 + 192 * 8192),
+                            I=192 * 2048 * 8192 / (192 * 2048 + 2048 * 8192 + 192 * 8192),
+                            side="memory"),
+    "day5.open.sheet": dict(P="65.5 TFLOP/s", BW="400 GB/s", ridge=163.84, rate="49.2 TFLOP/s"),
+    "day5.uses": dict(A=1536, B=640, adds=640 * 512 * 1536, none=2 * 2 * 640 * 512 * 1536,
+                      once=2 * (640 * 512 + 512 * 1536), decides="shapes"),
+    "day5.best": dict(Q=2 * 3 * 1024**2, I=1024 / 3, n_ridge=630),
+    "day5.traffic": dict(W=2 * 2048 * 1024 * 2048, Q=56 * MIB,
+                         I=2 * 2048 * 1024 * 2048 / (56 * MIB)),
+    "day5.order": dict(r_A=2, r_B=1, C=5, stays="B"),
+    "day5.tilings": dict(
+        keeps_1=2 * 128 * 1024, r_A_1=1, r_B_1=1280 / 128, Q_1=ROWS_OF_A, I_1=TILINGS_W / ROWS_OF_A,
+        keeps_2=2 * 512 * 1024, r_A_2=1536 / 512, r_B_2=1, Q_2=COLUMNS_OF_B,
+        I_2=TILINGS_W / COLUMNS_OF_B, differs="Q"),
+    "day5.spill": dict(trips=7, each=8 * MIB, Q=6 * MIB + 7 * 8 * MIB, I=2**31 / (62 * MIB),
+                       I_best=1024 / 3),
+    "day5.capacity": dict(B="128 MiB", N_trn1=24 * MIB / 8192, N_trn2=28 * MIB / 8192, r_A_trn1=6,
+                          r_A_trn2=5, sets="sbuf"),
+    "day5.mlp.unfused": dict(up=28 * MIB, gelu=32 * MIB, down=28 * MIB, k=4, Q=92_274_688, I=372.4),
+    "day5.mlp.fused": dict(weights="16 MiB", fits="yes", W=34_359_738_368, Q=25_165_824, I=1365.3,
+                           removed="67.1 MB"),
+    "day5.mlp.time": dict(T_flop=437.1e-6, T_fused=67.1e-6, best_fused=437.1e-6,
+                          worst_fused=504.2e-6, T_apart=246.1e-6, best_apart=437.1e-6,
+                          worst_apart=683.2e-6, entitled="same"),
+    "day5.gelu": dict(Q="33.55 MB", T_byte=89.5e-6, rate=SCALAR, T_scalar=54.6e-6, alone="hbm",
+                      best_fused=437.1e-6, fused="tensor"),
+    "day5.chain": dict(k_four=6, Q_four=3 * SX + SWEIGHTS + 6 * SWIDE, k_two=2,
+                       Q_two=2 * SX + SWEIGHTS + 2 * SWIDE, Q_one=2 * SX + SWEIGHTS, left="s"),
+    "day5.do.two_tilings": dict(block=4 * 256 * 1024, B=2 * 1024 * 2048, r_A_1=2, r_B_1=6, r_A_2=1,
+                                r_B_2=1, stationary="C"),
+    "day5.do.count_both": dict(W=DO_W, Q_1=DO_BLOCK, I_1=DO_W / DO_BLOCK, Q_2=DO_ONCE,
+                               I_2=DO_W / DO_ONCE, more=DO_BLOCK / DO_ONCE),
+    "day5.do.mlp": dict(W=34_359_738_368, Q_apart=92_274_688, I_apart=372.4, best_apart=437.1e-6,
+                        worst_apart=683.2e-6, Q_fused=25_165_824, I_fused=1365.3,
+                        best_fused=437.1e-6, worst_fused=504.2e-6, weights="16 MiB",
+                        Q_gelu="33.55 MB", T_gelu=89.5e-6),
+    "day5.do.chain": dict(k=8, W=CHAIN_W, Q_apart=7 * CX + CWEIGHTS + 4 * CWIDE,
+                          I_apart=CHAIN_W / (7 * CX + CWEIGHTS + 4 * CWIDE),
+                          Q_fused=2 * CX + CWEIGHTS, I_fused=CHAIN_W / (2 * CX + CWEIGHTS),
+                          widest="hg"),
+    "day5.check.attention": dict(W=8_589_934_592, Q_apart=138_412_032, I_apart=62.06,
+                                 apart="memory", Q_fused=4_194_304, I_fused=2048, fused="compute"),
     "day5.count.reload": dict(runs=10 * 4 * 4, r_A=4, r_B=10, Q=30 * MIB, I=W / Q, line="b"),
     "day5.count.twice": dict(more=160 * 2 * 128 * 128, ratio=35 / 30, rest="same"),
     "day5.count.fused": dict(read=FUSED - 2 * 2048 * 1024, Q_fused=25_165_824, k=4,
@@ -74,6 +135,35 @@ def test_the_curriculums_mlp():
     assert 4 * 2048 * 1024 * 4096 == 34_359_738_368
     assert (FUSED, THREE) == (25_165_824, 92_274_688)
     assert round(34_359_738_368 / FUSED) == 1365 and round(34_359_738_368 / THREE) == 372
+
+
+def test_the_curriculums_mlp_in_time():
+    """437.1, 67.1, 504.2, 246.1 and 683.2 us, with P = 78.6 TFLOPS; and with the full 78.6432."""
+    flop, fused, three = MLP_W / 78.6e12, FUSED / BW, THREE / BW
+    assert [round(1e6 * t, 1) for t in (flop, fused, three)] == [437.1, 67.1, 246.1]
+    assert round(437.1 + 67.1, 1) == 504.2 and round(437.1 + 246.1, 1) == 683.2
+    # the sums before rounding; with P in full, W / P is 436.9 us
+    assert [round(1e6 * t, 1) for t in (flop + fused, flop + three)] == [504.3, 683.2]
+    assert round(1e6 * MLP_W / P, 1) == 436.9 and round(1e6 * (MLP_W / P + FUSED / BW), 1) == 504.0
+    assert 2 * 1024 * 4096 * 2 == 16 * MIB < 28 * MIB
+    assert THREE - FUSED == 67_108_864 == 4 * 2 * 2048 * 4096
+
+
+def test_the_curriculums_gelu():
+    assert 2 * 2 * 2048 * 4096 == 33_554_432 and round(1e6 * 33_554_432 / BW, 1) == 89.5
+    assert 2048 * 4096 == 8_388_608 and SCALAR == 153.6e9
+    assert round(1e6 * 8_388_608 / SCALAR, 1) == 54.6
+
+
+def test_the_curriculums_attention():
+    ends, wide = 4096 * 128 * 2, 4096 * 4096 * 2
+    assert (ends, wide) == (MIB, 32 * MIB) and ATTENTION_W == 8_589_934_592
+    assert 4 * ends + 4 * wide == 132 * MIB == 138_412_032 and 4 * ends == 4_194_304
+    assert round(ATTENTION_W / 138_412_032) == 62 < 210 < ATTENTION_W / 4_194_304 == 2048
+
+
+def test_the_curriculums_best_case():
+    assert round(2 * 1024**3 / (2 * 3 * 1024**2)) == 341
 
 
 def test_the_matmul_of_the_page():
@@ -257,7 +347,185 @@ def test_the_cause_follows_from_the_differences(read, written, cause):
     assert q.check(cause=cause, apart=abs(read)).outcomes
 
 
-# --- the page -----------------------------------------------------------------------------------
+# --- page 1: what a question says, the nest says too, and the kernel where there is one ---------
+
+def nest_of(q, text, **sizes):
+    inputs = {**q.inputs, **sizes}
+    return loopnest.Nest(ops.Matmul(*(inputs[name] for name in "MKN")), text)
+
+
+def counts(count):
+    return count.hbm_bytes, count.intensity
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_tilings_of_page_1(kernels, seed):
+    q = ask("day5.tilings", seed)
+    M, K, N, says = *(q.inputs[name] for name in "MKN"), said(q)
+    first, second = nest_of(q, "m128 A n512 C k128 B"), nest_of(q, "n512 B m128 C k128 A")
+    for at, nest, stays in ((1, first, "A"), (2, second, "B")):
+        assert (nest.r_A, nest.r_B) == (says[f"r_A_{at}"], says[f"r_B_{at}"])
+        assert counts(nest.achieved) == (says[f"Q_{at}"], says[f"I_{at}"])
+        (row,) = [row for row in nest.resident if row.name == stays]
+        assert row.bytes == says[f"keeps_{at}"]
+    run = counted(kernels.matmul_a_stays, (K, M), (K, N))
+    assert run.count == first.achieved and run.count.work == second.achieved.work
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_loop_order(seed):
+    """Tiles of one element: the nest's loads stand as far out as they can."""
+    q = ask("day5.order", seed)
+    order, tiles, says = q.inputs["order"], {dim: q.inputs[dim] for dim in "mnk"}, said(q)
+    assert loopnest.reloads(order, **tiles) == (says["r_A"], says["r_B"])
+    text = "".join(f"{dim}1 " + "".join(
+        f"{name} " for name, dims in dict(A="mk", B="kn", C="mn").items()
+        if max(map(order.index, dims)) == at) for at, dim in enumerate(order))
+    nest = nest_of(q, text, M=tiles["m"], K=tiles["k"], N=tiles["n"])
+    assert nest.reloads == {"A": says["r_A"], "B": says["r_B"], "C": says["C"]}
+    assert min(nest.reloads, key=nest.reloads.get) == says["stays"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_partial_sums_that_leave(seed):
+    q = ask("day5.spill", seed)
+    nest, says = nest_of(q, f"k{q.inputs['slice']} A B m128 n512 C"), said(q)
+    assert counts(nest.achieved) == (says["Q"], says["I"])
+    assert nest.reloads == {"A": 1, "B": 1, "C": says["trips"] + 1}
+    assert nest.achieved.hbm_bytes - nest.op.algorithmic.hbm_bytes == says["trips"] * says["each"]
+    assert nest.op.algorithmic.intensity == says["I_best"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_fits(seed):
+    q, M = ask("day5.capacity", seed), 128
+    K, N, says = q.inputs["K"], q.inputs["N"], said(q)
+    for chip in ("trn1", "trn2"):
+        room = machine.get(chip, "core").facts["sbuf_bytes"].value
+        columns = int(says[f"N_{chip}"])
+        held = [2 * K * columns, 2 * K * (columns + 512)]
+        assert held[0] <= room and (held[1] > room or columns >= N)
+        nest = nest_of(q, f"n{columns} B m128 A n512 C k128", M=M)
+        assert nest.r_A == says[f"r_A_{chip}"] and nest.r_B == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_q_of_given_reloads(seed):
+    q = ask("day5.traffic", seed)
+    M, K, N, r_A, r_B = (q.inputs[name] for name in ("M", "K", "N", "r_A", "r_B"))
+    nest = loopnest.Nest(ops.Matmul(M, K, N), f"m{-(-M // r_B)} n{-(-N // r_A)} A B C")
+    assert (nest.r_A, nest.r_B) == (r_A, r_B)
+    assert counts(nest.achieved) == (said(q)["Q"], said(q)["I"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_mlp_apart_and_in_one(kernels, seed):
+    q, one = ask("day5.mlp.unfused", seed), ask("day5.mlp.fused", seed)
+    B, D, F = (q.inputs[name] for name in "BDF")
+    apart = [counted(kernels.mlp_up, (D, B), (D, F)), counted(kernels.mlp_gelu, (F, B)),
+             counted(kernels.mlp_down, (F, B), (F, D))]
+    says = said(q)
+    assert [run.count.hbm_bytes for run in apart] == [says["up"], says["gelu"], says["down"]]
+    assert sum(run.count.hbm_bytes for run in apart) == says["Q"]
+    B, D, F = (one.inputs[name] for name in "BDF")
+    says, sizes = said(one), ((D, B), (D, F), (F, D))
+    if says["fits"] == "yes":
+        fused = counted(kernels.mlp_fused, *sizes)
+        assert (fused.count.flops, *counts(fused.count)) == (says["W"], says["Q"], says["I"])
+    else:
+        with pytest.raises(nki.NkiValidationError, match="SBUF"):
+            counted(kernels.mlp_fused, *sizes)
+    nest = loopnest.Nest(ops.MLP(B, D, F), "W_up W_down b128 x y g")
+    assert counts(nest.achieved) == (says["Q"], says["I"])
+    assert sum(row.bytes for row in nest.resident if row.name[0] == "W") == says["weights"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gelu_alone(kernels, seed):
+    q = ask("day5.gelu", seed)
+    B, D, F, says = *(q.inputs[name] for name in "BDF"), said(q)
+    assert counted(kernels.mlp_gelu, (F, B)).count.hbm_bytes == says["Q"]
+    assert 2 * B * F * 2 == says["Q"]
+    times = machine.trn2.entitle(ops.MLP(B, D, F).algorithmic, {"scalar_element_rate": B * F})
+    assert times.times["scalar_element_rate"] == pytest.approx(says["T_scalar"])
+    assert times.t_best == pytest.approx(says["best_fused"])
+    assert times.binds == {"tensor": "compute", "hbm": "HBM", "scalar": "scalar_element_rate"}[
+        says["fused"]]
+
+
+def test_each_roof_of_the_fused_mlp_comes_up():
+    assert {said(ask("day5.gelu", seed))["fused"] for seed in range(60)} >= {"tensor", "scalar"}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_chain_by_its_steps(seed):
+    """Each step counted as an op, and added."""
+    q = ask("day5.chain", seed)
+    B, D, F, says = *(q.inputs[name] for name in "BDF"), said(q)
+    wide = ops.Linear(B, D, F).algorithmic.hbm_bytes
+    down = ops.Linear(B, F, D).algorithmic.hbm_bytes
+    product = 3 * 2 * B * F
+    assert 2 * wide + product + down == says["Q_four"]
+    gate_up = 2 * (B * D + 2 * D * F + B * F)  # one kernel: x and two matrices in, s out
+    assert gate_up + down == says["Q_two"]
+    assert 2 * (2 * B * D + 3 * D * F) == says["Q_one"]
+    assert sum(ops.SwiGLU(B, D, F, k=6).chain.k.values()) == says["k_four"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_chain_of_five(seed):
+    q = ask("day5.do.chain", seed)
+    B, D, F, says = *(q.inputs[name] for name in "BDF"), said(q)
+    steps = [ops.Elementwise(B * D).named(x="x", y="n"),
+             ops.Linear(B, D, F).named(x="n", W="W_up", y="h"),
+             ops.Elementwise(B * F).named(x="h", y="g"),
+             ops.Linear(B, F, D).named(x="g", W="W_down", y="o"),
+             ops.Elementwise(B * D, 2).named(x1="x", x2="o", y="y")]
+    apart = ops.chain(steps)
+    assert sum(apart.k.values()) == says["k"]
+    assert apart.algorithmic.hbm_bytes == says["Q_apart"]
+    assert apart.fused.algorithmic.hbm_bytes == says["Q_fused"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_two_nests_to_write(kernels, seed):
+    q, both = ask("day5.do.two_tilings", seed), ask("day5.do.count_both", seed)
+    for asked in (q, both):
+        M, K, N, rows, columns = (asked.inputs[n] for n in ("M", "K", "N", "rows", "columns"))
+        first = nest_of(asked, f"m{rows} n{columns} C k128 A B m128 n512")
+        second = nest_of(asked, "B m128 A n512 C k128")
+        one = counted(kernels.matmul_c_stays, (K, M), (K, N), rows=rows, columns=columns)
+        two = counted(kernels.matmul_b_stays, (K, M), (K, N))
+        assert (one.count, two.count) == (first.achieved, second.achieved)
+        says = said(asked)
+        if asked is q:
+            assert (first.r_A, first.r_B, second.r_A, second.r_B) == tuple(
+                says[name] for name in ("r_A_1", "r_B_1", "r_A_2", "r_B_2"))
+            assert first.resident_bytes("PSUM") == says["block"]
+            assert second.resident[0].bytes == says["B"]
+        else:
+            assert (counts(one.count), counts(two.count)) == (
+                (says["Q_1"], says["I_1"]), (says["Q_2"], says["I_2"]))
+            assert one.count.flops == two.count.flops == says["W"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_attention_apart_and_in_one(kernels, seed):
+    q = ask("day5.check.attention", seed)
+    L, d, says = q.inputs["L"], q.inputs["d"], said(q)
+    if L > 4096:  # rows of S do not fit any more: by arithmetic alone
+        assert (4 * 2 * L * d, says["Q_apart"]) == (says["Q_fused"], 4 * 2 * L * (d + L))
+        return
+    one = counted(kernels.attention_fused, (d, L), (d, L), (L, d)).count
+    three = (counted(kernels.attention_scores, (d, L), (d, L)).count
+             + counted(kernels.attention_softmax, (L, L)).count
+             + counted(kernels.attention_values, (L, L), (L, d)).count)
+    assert counts(one) == (says["Q_fused"], says["I_fused"])
+    assert counts(three) == (says["Q_apart"], says["I_apart"])
+    assert one.flops == three.flops == says["W"]
+
+
+# --- page 2: its code and its tables --------------------------------------------------------------
 
 def test_code_shown_in_prose_is_the_files():
     """What a code block shows stands in kernels.py, in this order; `...` leaves lines out."""
@@ -291,6 +559,86 @@ def test_the_counters_it_calls_unknown_are_unknown():
 # --- the slips: what someone with that misconception would write ---------------------------------
 
 SLIPS = {
+    "day5.open.bound": [
+        ("I", 60e6 / 24e9, "upside down"), ("T_best", 60e6 / BW, "shorter"),
+        ("T_worst", 24e9 / P, "overlap"), ("rate", 400 * BW, "higher of the two")],
+    "day5.open.layer": [
+        ("W", 192 * 2048 * 8192, "one FLOP"), ("Q", 192 * 2048 + 2048 * 8192 + 192 * 8192,
+                                               "elements"), ("I", 192, "near B")],
+    "day5.open.sheet": [
+        ("P", 128 * 128 * 2e9, "one FLOP"), ("BW", 1.6e12, "whole device"),
+        ("ridge", 65.536 / 1.6, "BW of the device"), ("rate", 65.536e12 / 4, "idle")],
+    "day5.uses": [
+        ("A", 640, "M in place"), ("A", 512, "one sum"), ("B", 1536, "N in place"),
+        ("adds", 2 * 640 * 512 * 1536, "FLOPs counted"), ("none", 2 * 640 * 512 * 1536, "elements"),
+        ("once", 2 * 512 * 1536, "A left out")],
+    "day5.best": [
+        ("Q", 3 * 1024**2, "elements"), ("Q", 4 * 1024**2, "C left out"), ("I", 512, "C left out"),
+        ("I", 683, "by elements"), ("n_ridge", 210, "ridge itself"), ("n_ridge", 420, "C left"),
+        ("n_ridge", 315, "elements")],
+    "day5.traffic": [
+        ("Q", 16 * MIB, "loaded once"), ("Q", 28 * MIB, "elements"), ("Q", 48 * MIB, "C left out"),
+        ("W", 2**32, "one FLOP"),
+        ("I", 2**33 / (16 * MIB), "loaded once")],
+    "day5.order": [
+        ("r_A", 1, "stays here"), ("r_A", 8, "a dim that A has"), ("r_B", 8, "does not stay"),
+        ("C", 1, "stays here"), ("C", 16, "tiles of C counted")],
+    "day5.tilings": [
+        ("keeps_1", 2 * 128 * 128, "one tile"), ("keeps_2", 2 * 1536 * 1024, "whole operand"),
+        ("r_A_1", 3, "nothing stays"), ("r_B_1", 1, "swapped"), ("r_A_2", 12, "of 128 columns"),
+        ("r_B_2", 10, "nothing stays"), ("Q_1", ROWS_OF_A / 2, "elements"),
+        ("Q_2", 2 * (1280 * 1024 + 1024 * 1536 + 1280 * 1536), "loaded once"),
+        ("I_2", TILINGS_W / COLUMNS_OF_B / 2, "one FLOP")],
+    "day5.spill": [
+        ("trips", 8, "stores C itself"), ("each", 4 * MIB, "not read back"),
+        ("each", 4 * MIB, "fp32"), ("Q", 6 * MIB, "left out"), ("Q", 34 * MIB, "not read back"),
+        ("I_best", 2**31 / (62 * MIB), "counted in")],
+    "day5.capacity": [
+        ("B", 64 * MIB, "elements"), ("N_trn2", 7168, "elements"), ("N_trn1", 1536, "fp32"),
+        ("r_A_trn1", 5, "last, smaller"), ("r_A_trn2", 1, "loaded once"), ("r_A_trn2", 32, "512")],
+    "day5.mlp.unfused": [
+        ("up", 12 * MIB, "h left out"), ("gelu", 16 * MIB, "read or the write"), ("k", 2, "alone"),
+        ("Q", FUSED, "one kernel"), ("Q", THREE / 2, "elements"), ("Q", 56 * MIB, "half"),
+        ("I", 1365, "one kernel")],
+    "day5.mlp.fused": [
+        ("weights", 8 * MIB, "one of the two"), ("W", MLP_W / 2, "projections"),
+        ("Q", THREE, "three kernels"), ("Q", 8 * MIB, "weights left out"), ("I", 372, "three"),
+        ("removed", "33.55 MB", "one round trip"), ("removed", THREE, "not the difference")],
+    "day5.mlp.time": [
+        ("T_flop", MLP_W / P / 2, "one FLOP"), ("T_fused", FUSED / BW / 8, "all 8 cores"),
+        ("T_apart", THREE / BW / 2, "elements"), ("best_apart", THREE / BW, "shorter"),
+        ("worst_fused", 437e-6, "full overlap"), ("worst_apart", 874e-6, "doubled"),
+        ("best_fused", MLP_W / P / 8, "8 cores")],
+    "day5.gelu": [
+        ("Q", "16.78 MB", "read or the write"), ("T_byte", 11.2e-6, "all 8 cores"),
+        ("rate", 1.2e9, "one lane"), ("T_scalar", 109.2e-6, "h and g both"),
+        ("best_fused", 558.6e-6, "without overlap"),
+        ("best_fused", 54.6e-6, "Scalar Engine alone")],
+    "day5.chain": [
+        ("k_four", 3, "writes alone"), ("k_two", 6, "a and u cross"), ("k_two", 4, "u crosses"),
+        ("Q_four", SX * 3 + SWEIGHTS, "intermediates left out"), ("Q_two", 2 * SX + SWEIGHTS,
+                                                                  "s left out"),
+        ("Q_one", 2 * SX + SWEIGHTS * 2 / 3, "not three")],
+    "day5.do.two_tilings": [
+        ("block", 512 * 1024, "PSUM holds fp32"), ("B", 8 * MIB, "bf16"), ("r_A_1", 6, "swapped"),
+        ("r_B_1", 12, "stationary tile"), ("r_A_2", 2, "nest 1"), ("r_B_2", 6, "nest 1")],
+    "day5.do.count_both": [
+        ("W", DO_W / 2, "one FLOP"), ("Q_1", DO_ONCE, "loaded once"), ("Q_2", DO_ONCE / 2,
+                                                                      "elements"),
+        ("I_2", DO_W / DO_BLOCK, "nest 1"), ("more", 6, "r_B alone"), ("more", 12, "multiplied")],
+    "day5.do.mlp": [
+        ("Q_apart", FUSED, "one kernel"), ("Q_fused", THREE, "three kernels"),
+        ("I_fused", 683, "one FLOP"), ("worst_apart", 437e-6, "full overlap"),
+        ("weights", "8 MiB", "one of the two"), ("Q_gelu", "16.78 MB", "read or the write"),
+        ("T_gelu", 11.2e-6, "all 8 cores")],
+    "day5.do.chain": [
+        ("k", 4, "h and g alone"), ("Q_apart", 3 * CX + CWEIGHTS, "intermediates left out"),
+        ("Q_fused", 2 * CX + CWEIGHTS + 4 * CWIDE, "h and g cross"), ("W", CHAIN_W / 2, "one of"),
+        ("I_fused", CHAIN_W / (7 * CX + CWEIGHTS + 4 * CWIDE), "counted")],
+    "day5.check.attention": [
+        ("W", ATTENTION_W / 2, "one of the two"), ("Q_apart", 4 * MIB, "left out"),
+        ("Q_apart", 68 * MIB, "not read back"), ("Q_fused", 132 * MIB, "cross"),
+        ("I_apart", 2048, "left out"), ("I_fused", 62.06, "cross"), ("I_fused", 1024, "one FLOP")],
     "day5.count.reload": [
         ("runs", 40, "loops left out"), ("runs", 16, "over M"), ("runs", 640, "of 128 columns"),
         ("r_A", 10, "swapped"), ("r_A", 16, "512 columns"), ("r_A", 1, "loaded once"),
@@ -373,5 +721,6 @@ def test_an_answer_right_for_another_bandwidth_is_told_so():
 def test_a_part_named_like_code_has_a_prompt_for_people(id):
     for seed in range(8):
         for part in ask(id, seed).parts:
-            assert part.label or part.name in {"W", "Q", "I", "T_best"}, part.name
+            assert part.label or part.name in {
+                "W", "Q", "I", "ridge", "T_best", "T_worst"}, part.name
             assert len(part.label) <= 48

@@ -1,29 +1,41 @@
 """Day 5: buffers, reuse and fusion.
 
-Question  which bytes does this code move, and would it fit on chip?
-Answer    PROBLEMS, in the page's order; ids begin with day5.
-Assumes   NKI kernels in bf16 on one physical core unless said; tiles as `machine` has them
-Ignores   time (Day 7), and what a compiler adds to the source
+Question  which bytes does this mapping move, does it fit on chip, and what does fusing change?
+Answer    PROBLEMS, in the order of the day's two pages; ids begin with day5.
+Assumes   bf16 on one physical core unless said; tiles as `machine` has them
+Ignores   what a compiler adds to the source, and overlap as it is measured (Day 7)
 """
 
+import math
+import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from .. import machine
-from ..check import AnyPart, Choice, Part, collect, problem
-from ..ops import BYTES, MLP, Matmul
+from ..check import AnyPart, Choice, Follow, Part, collect, problem
+from ..ops import BYTES, MLP, MODELS, Attention, Linear, Matmul, SwiGLU
 from ..units import mebi, show
 from . import day2
 
-flop, byte, per_byte = (partial(show, unit=unit, digits=4) for unit in ("FLOP", "B", "FLOP/B"))
+flop, byte, per_byte, time, rate, band = (
+    partial(show, unit=unit, digits=4)
+    for unit in ("FLOP", "B", "FLOP/B", "s", "FLOP/s", "B/s"))
 
 P = BYTES["bf16"]  # bytes of one number
 TILE, WIDE, BANKS = (int(machine.trn2.facts[name].value)
                      for name in ("pmax", "gemm_moving_fmax", "psum_num_banks"))
 
+SBUF = {name: int(machine.get(name, "core").facts["sbuf_bytes"].value)
+        for name in ("trn1", "trn2")}
+FP32 = BYTES["fp32"]  # bytes of a partial sum
+
 ELEMENTS = "elements counted, not bytes"
 UPSIDE_DOWN = "the ratio upside down: bytes over FLOPs"
 ONE_FLOP = "a multiply-add counted as one FLOP"
+ONCE = "each operand loaded once"
+SWAPPED = "r_A and r_B swapped"
+NO_C = "C left out, though its store crosses"
 
 
 def _whole(**sizes: tuple[int, int]) -> None:
@@ -33,13 +45,881 @@ def _whole(**sizes: tuple[int, int]) -> None:
             raise ValueError(f"{name} has to be a multiple of {tile}, got {size:,}")
 
 
-def _intensity(W: int, Q: int, slips: Mapping[str, float]) -> Part:
-    return Part("I", W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+def _intensity(W: int, Q: int, slips: Mapping[str, float], name: str = "I", Q_name: str = "Q",
+               label: str = "") -> Part:
+    return Part(name, W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
                 {UPSIDE_DOWN: Q / W, ONE_FLOP: W / 2 / Q, "divided by elements, not by bytes":
-                 P * W / Q, **slips}, follows=("/", W, "Q"))
+                 P * W / Q, **slips}, label=label, follows=("/", W, Q_name))
 
 
-# --- a matmul from its source -------------------------------------------------------------------
+def _reloaded(op: Matmul, r_A: int, r_B: int, name: str = "Q", label: str = "",
+              own: tuple[Follow, Follow] = ("r_A", "r_B")) -> Part:
+    """Q of a matmul whose operands come back. own: the reader's r_A and r_B."""
+    M, K, N = op.M, op.K, op.N
+    Q, C = op.reloaded(r_A, r_B).hbm_bytes, P * M * N
+    return Part(name, Q, "B", f"p (r_A M K + r_B K N + M N) = {P} bytes × ({r_A} × {M:,} × {K:,} + "
+                f"{r_B} × {K:,} × {N:,} + {M:,} × {N:,})",
+                {ONCE: op.algorithmic.hbm_bytes, ELEMENTS: Q / P, NO_C: Q - C,
+                 SWAPPED: op.reloaded(r_B, r_A).hbm_bytes,
+                 "4 bytes a number, as in fp32": 2 * Q,
+                 "A left out": Q - P * r_A * M * K, "B left out": Q - P * r_B * K * N},
+                label=label,
+                follows=("*", P, ("+", ("*", own[0], M * K), ("*", own[1], K * N), M * N)))
+
+
+def _times(name: str, value: int, why: str, slips: Mapping[str, float], label: str) -> Part:
+    """How often something happens; a slip that comes to the right number is left out."""
+    return Part(name, value, "", why, {text: other for text, other in slips.items()
+                                       if other != value}, label=label)
+
+
+def _matmul_work(op: Matmul) -> Part:
+    W = op.flops
+    return Part("W", W, "FLOP", f"2 M N K = 2 × {op.M:,} × {op.N:,} × {op.K:,}",
+                {ONE_FLOP: W / 2, "the contraction left out": 2 * op.M * op.N,
+                 "the 2 of a multiply-add counted twice": 2 * W,
+                 "work counted again with every reload: W has no r_A in it": 4 * W})
+
+
+# --- page 1: openers ----------------------------------------------------------------------------
+
+open_bound = replace(
+    day2.open_bound, id="day5.open.bound", fixed=dict(day2.ROOFS, W=24e9, Q=60e6))
+
+
+@problem(
+    "day5.open.layer",
+    ask=day2.TRN2 + day2.LAYER + "Every number crosses HBM once. Find W, Q and I, and the side of "
+        "the ridge.",
+    fixed=dict(day2.ROOFS, B=192, D=2048, F=8192), units=day2.ROOF_UNITS,
+    draw=lambda r: dict(B=r.choice((96, 160, 384, 640)), D=r.choice((1536, 2048, 3072, 5120)),
+                        F=r.choice((6144, 8192, 10240))))
+@day2.told
+def open_layer(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
+    op = Linear(B, D, F)
+    yield day2._work(op)
+    yield day2._traffic(op)
+    yield day2._intensity(op)
+    yield day2._side(op.flops, op.algorithmic.hbm_bytes, P, BW)
+
+
+@problem(
+    "day5.open.sheet",
+    ask="A made-up core has an array of {rows} × {columns} PEs, each with one multiply-add a "
+        "cycle, at {clock}. Its device has {device} of HBM bandwidth, shared evenly by {cores} "
+        "cores. Find the core's P, its BW and its ridge. What rate is left (rate) for matmuls that "
+        "contract over only {K} of the {rows} rows?",
+    fixed=dict(rows=128, columns=128, clock=2e9, device=1.6e12, cores=4, K=96),
+    units=dict(clock="Hz", device="B/s"),
+    draw=lambda r: dict(columns=r.choice((64, 128, 256)), clock=r.choice((1e9, 1.2e9, 1.6e9, 3e9)),
+                        device=r.choice((0.8e12, 1.2e12, 2.4e12)), cores=r.choice((3, 4, 6)),
+                        K=r.choice((16, 32, 96, 112))))
+@day2.told
+def open_sheet(rows: int, columns: int, clock: float, device: float, cores: int, K: int,
+               ) -> Iterator[AnyPart]:
+    if K > rows:
+        raise ValueError(f"K has to be at most rows, {rows:,}; got {K:,}")
+    peak, share = rows * columns * 2 * clock, device / cores
+    yield Part("P", peak, "FLOP/s", f"rows × columns × 2 × clock = {rows} × {columns} × 2 × "
+               f"{show(clock, 'Hz', digits=4)}".replace("Hz", "FLOP/s"),
+               {ONE_FLOP: peak / 2, "one row of PEs, not the array": peak / rows,
+                f"{cores} cores, not one": peak * cores}, label="P of one core")
+    yield Part("BW", share, "B/s", f"device / cores = {band(device)} / {cores}",
+               {"the whole device's, not one core's share": device,
+                "half of it, as if reads and writes had a link each": share / 2,
+                "bytes taken as bits: a factor 8": 8 * share}, label="BW of one core")
+    yield Part("ridge", peak / share, "FLOP/B", f"P / BW = {rate(peak)} / {band(share)}",
+               {"the ratio upside down: BW over P": share / peak, ONE_FLOP: peak / share / 2,
+                "P of one core over BW of the device": peak / device,
+                "T and G mixed up: 1 T is 1000 G": peak / share / 1000},
+               label="Ridge", follows=("/", "P", "BW"))
+    yield Part("rate", peak * K / rows, "FLOP/s", f"P × K / rows = {rate(peak)} × {K} / {rows}",
+               {"all rows taken as filled": peak, "the share that is idle": peak * (1 - K / rows),
+                "both sides of the array taken as narrow": peak * (K / rows)**2,
+                ONE_FLOP: peak * K / rows / 2}, label="Rate with K rows filled",
+               follows=("*", "P", K / rows))
+
+
+# --- reuse inside one op ------------------------------------------------------------------------
+
+@problem(
+    "day5.uses",
+    ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. In how many multiply-adds is each "
+        "element of A used, and each of B? How many multiply-adds are there in all? If nothing "
+        "stayed on chip, so that each of them had to fetch its two numbers, how many bytes would "
+        "be read (none)? And if every element were fetched once and then stayed (once)? What "
+        "decides how often an element is used?",
+    fixed=dict(M=640, K=512, N=1536),
+    draw=lambda r: (lambda sizes: dict(zip("MKN", sizes, strict=True)))(
+        r.sample((256, 384, 640, 896, 1280, 2048, 3072), 3)))
+@day2.told
+def uses(M: int, K: int, N: int) -> Iterator[AnyPart]:
+    adds = M * K * N
+    yield Part("A", N, "", f"N = {N:,}\nAn element of A meets every column of B.",
+               {"M in place of N: that is how often B's are used": M,
+                "K in place of N: that is the length of one sum": K,
+                "FLOPs counted, not multiply-adds": 2 * N}, label="Uses of each element of A")
+    yield Part("B", M, "", f"M = {M:,}\nAn element of B meets every row of A.",
+               {"N in place of M: that is how often A's are used": N,
+                "K in place of M: that is the length of one sum": K,
+                "FLOPs counted, not multiply-adds": 2 * M}, label="Uses of each element of B")
+    yield Part("adds", adds, "", f"M × K × N = {M:,} × {K:,} × {N:,}",
+               {"FLOPs counted, not multiply-adds": 2 * adds,
+                "the numbers of C; each takes K of them": M * N,
+                "the elements of A and B": M * K + K * N}, label="Multiply-adds in all")
+    yield Part("none", 2 * P * adds, "B", f"2 × p × adds = 2 × {P} bytes × {adds:,}",
+               {ELEMENTS: 2 * adds, "one number fetched, not two": P * adds,
+                "each element fetched once": P * (M * K + K * N),
+                "4 bytes a number, as in fp32": 4 * P * adds},
+               label="Bytes read, nothing stays", follows=("*", 2 * P, "adds"))
+    yield Part("once", P * (M * K + K * N), "B", f"p (M K + K N) = {P} bytes × ({M:,} × {K:,} + "
+               f"{K:,} × {N:,})",
+               {ELEMENTS: M * K + K * N, "C counted, and it is not read":
+                P * (M * K + K * N + M * N), "A left out": P * K * N, "B left out": P * M * K},
+               label="Bytes read, each element once")
+    yield Choice("decides", "shapes",
+                 {"shapes": "the shapes", "order": "the order of the loops",
+                  "sbuf": "the size of SBUF", "tiles": "the sizes of the tiles"},
+                 "Every sum of C needs its row of A and its column of B, in any order. Order, "
+                 "tiles and SBUF decide how many of the uses one fetch serves.",
+                 {"order": "An element is used as often in every order; only when changes.",
+                  "sbuf": "Room on chip decides how often an element is fetched, not used.",
+                  "tiles": "Tiles group the uses; they make none and remove none."},
+                 label="What decides the number of uses?")
+
+
+@problem(
+    "day5.best",
+    ask="C = A B, all three {n} × {n} in bf16, and every byte crosses HBM once, the best case. "
+        "Find Q and I. From which n on (n_ridge) does the best case reach the ridge of one "
+        "physical Trn2 core, {ridge}?",
+    fixed=dict(n=1024, ridge=day2.RIDGE), units=dict(ridge="FLOP/B"),
+    draw=lambda r: dict(n=128 * r.choice((2, 3, 5, *range(6, 40)))))
+@day2.told
+def best(n: int, ridge: float) -> Iterator[AnyPart]:
+    op = Matmul(n, n, n)
+    W, Q = op.flops, op.algorithmic.hbm_bytes
+    yield Part("Q", Q, "B", f"p × 3 n² = {P} bytes × 3 × {n:,} × {n:,}",
+               {ELEMENTS: Q / P, NO_C: Q * 2 / 3, "4 bytes a number, as in fp32": 2 * Q,
+                "C read as well as written": Q * 4 / 3})
+    yield _intensity(W, Q, {NO_C: W / Q * 3 / 2, "C read as well as written": W / Q * 3 / 4})
+    yield Part("n_ridge", ridge * 3 * P / 2, "", f"ridge × 3 p / 2 = {ridge:.7g} × 3 × {P} / 2\n"
+               "I = 2 n³ / (3 p n²) = 2 n / (3 p): it grows with n, as W does with n³ and Q with "
+               "n².",
+               {"C left out, though its store crosses: two matrices, not three": ridge * P,
+                ONE_FLOP: ridge * 3 * P, "elements counted, not bytes": ridge * 3 / 2,
+                "the ridge itself: I is a share of n": ridge}, label="n at the ridge")
+
+
+@problem(
+    "day5.traffic",
+    ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. In a mapping that does not keep much, "
+        "each byte of A crosses HBM {r_A} times, each of B {r_B} times, and C is stored once. Find "
+        "W, Q and I.",
+    fixed=dict(M=2048, K=1024, N=2048, r_A=4, r_B=8),
+    draw=lambda r: dict(M=r.choice((1024, 3072)), K=r.choice((512, 1024, 2048)),
+                        N=r.choice((1024, 2048, 4096)), r_A=r.choice((2, 4, 6)),
+                        r_B=r.choice((8, 12, 16))))
+@day2.told
+def traffic(M: int, K: int, N: int, r_A: int, r_B: int) -> Iterator[AnyPart]:
+    op = Matmul(M, K, N)
+    Q = op.reloaded(r_A, r_B).hbm_bytes
+    yield _matmul_work(op)
+    yield replace(_reloaded(op, r_A, r_B), follows=None)
+    yield replace(_intensity(op.flops, Q, {ONCE: op.algorithmic.intensity}),
+                  follows=("/", "W", "Q"))
+
+
+# Which operand's tile stays through the innermost loop: that over the dim it does not have.
+STAYS = {"k": "C", "n": "A", "m": "B"}
+HAS = {"A": "mk", "B": "kn", "C": "mn"}
+ORDERS = ("mnk", "nmk", "mkn", "kmn", "nkm", "knm")
+
+
+def _loads(tensor: str, order: str, counts: Mapping[str, int]) -> int:
+    """How often one resident tile of `tensor` comes back: loops it does not have, outside the
+    innermost loop that changes it."""
+    inner = max((order.index(dim) for dim in HAS[tensor] if counts[dim] > 1), default=0)
+    return math.prod(counts[dim] for dim in order[:inner] if dim not in HAS[tensor])
+
+
+@problem(
+    "day5.order",
+    ask="A matmul has {m} × {n} tiles of C, each a sum over {k} tiles. Its loops run over these "
+        "tiles in the order {order}, outermost first. One tile of A, one of B and one of C fit on "
+        "chip. A load stands as far out as it can; an unfinished tile of C that has to make room "
+        "is written out and read back. How often does each byte of A cross (r_A), and of B (r_B)? "
+        "How often is each tile of C written (C)? Which operand stays through the innermost loop?",
+    fixed=dict(m=8, n=2, k=5, order="nkm"), one_of=dict(order=ORDERS),
+    draw=lambda r: dict(zip("mnk", r.sample((2, 3, 4, 5, 6, 8, 10), 3), strict=True),
+                        order=r.choice(ORDERS)))
+@day2.told
+def order_(m: int, n: int, k: int, order: str) -> Iterator[AnyPart]:
+    counts = dict(m=m, n=n, k=k)
+    for name, tensor in (("r_A", "A"), ("r_B", "B"), ("C", "C")):
+        (free,) = set("mnk") - set(HAS[tensor])
+        times = _loads(tensor, order, counts)
+        inside = f"The loop over {free} is outside a loop that changes the tile of {tensor}."
+        stays = f"The loop over {free} changes no tile of {tensor}, and no loop inside it does."
+        tiles = math.prod(counts[dim] for dim in HAS[tensor])
+        yield Part(name, times, "", f"loads / tiles = {times * tiles} / {tiles}\n".replace(
+                       "loads", "writes" if tensor == "C" else "loads")
+                   + (inside if times > 1 else stays),
+                   {"it stays here, and comes once" if times > 1 else
+                    "it does not stay here, and comes back": 1 if times > 1 else counts[free],
+                    **{f"tiles of {dim} counted, a dim that {tensor} has": counts[dim]
+                       for dim in HAS[tensor]},
+                    "each step counted as a load": m * n * k,
+                    f"the tiles of {tensor} counted": tiles},
+                   label=f"Crossings of {tensor}" if tensor != "C" else "Writes of each tile of C")
+    right = STAYS[order[-1]]
+    yield Choice("stays", right,
+                 {"A": "A, the input: input-stationary", "B": "B, the weights: weight-stationary",
+                  "C": "C, the output: output-stationary"},
+                 f"The innermost loop goes over {order[-1]}, and {right} has no {order[-1]}: its "
+                 "tile is used in every step of that loop.",
+                 {tensor: f"The innermost loop goes over {order[-1]}, and the tile of {tensor} "
+                          f"changes with {order[-1]}." for tensor in "ABC" if tensor != right},
+                 label="Which operand stays?")
+
+
+@problem(
+    "day5.tilings",
+    ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. Tiles are [128, 128] of A and [128, 512] "
+        "of B; sums stay in PSUM until they are done. Nest 1 goes over blocks of 128 rows of A: it "
+        "loads a block, all of K, and then passes all of B by it, tile by tile. Nest 2 goes over "
+        "blocks of 512 columns of B: it loads a block, all of K, and passes all of A by it. For "
+        "each find the bytes of the block that stays, r_A and r_B, Q and I. What differs between "
+        "the two?",
+    fixed=dict(M=1280, K=1024, N=1536),
+    draw=lambda r: dict(M=TILE * r.choice((3, 5, 6, 10, 16)), K=TILE * r.choice((3, 6, 8, 12)),
+                        N=WIDE * r.choice((2, 3, 4, 6))))
+@day2.told
+def tilings(M: int, K: int, N: int) -> Iterator[AnyPart]:
+    _whole(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
+    op, m, n, k = Matmul(M, K, N), M // TILE, N // WIDE, K // TILE
+    for at, r_A, r_B, tile, size in ((1, 1, m, TILE, M), (2, n, 1, WIDE, N)):
+        block, whole = P * tile * K, P * size * K
+        who, Q = f", nest {at}", op.reloaded(r_A, r_B).hbm_bytes
+        yield Part(f"keeps_{at}", block, "B", f"p × {tile} × K = {P} bytes × {tile} × {K:,}",
+                   {ELEMENTS: block / P, "one tile, not all of K": P * tile * TILE,
+                    "the whole operand, not one block": whole,
+                    "4 bytes a number, as in fp32": 2 * block},
+                   label="Bytes that stay" + who)
+        yield _times(f"r_A_{at}", r_A, f"loads / tiles = {r_A * m * k} / {m * k}",
+                     {SWAPPED: r_B, ONCE: 1, "each use counted as a load": N,
+                      "tiles of 128 columns of B: they have 512": N // TILE,
+                      "nothing stays, in either nest": n, "the tiles of A counted": m * k},
+                     "Crossings of A" + who)
+        yield _times(f"r_B_{at}", r_B, f"loads / tiles = {r_B * n * k} / {n * k}",
+                     {SWAPPED: r_A, ONCE: 1, "each use counted as a load": M,
+                      "blocks of 512 rows of A: they have 128": M / WIDE,
+                      "nothing stays, in either nest": m, "the tiles of B counted": n * k},
+                     "Crossings of B" + who)
+        yield _reloaded(op, r_A, r_B, f"Q_{at}", "Q" + who, (f"r_A_{at}", f"r_B_{at}"))
+        yield _intensity(op.flops, Q, {ONCE: op.algorithmic.intensity}, f"I_{at}", f"Q_{at}",
+                         "I" + who)
+    yield Choice("differs", "Q",
+                 {"Q": "Q and I; W is the same", "W": "W and Q", "W_only": "W; Q is the same",
+                  "time": "nothing that can be counted: only the time"},
+                 "Both do all M N K multiply-adds. What one fetch serves differs, and so Q does.",
+                 {"W": "Each multiply-add is done once in both: W follows from the shapes.",
+                  "W_only": "It is the other way round: W follows from the shapes.",
+                  "time": "The bytes can be counted from the loops, without any run."},
+                 label="What differs?")
+
+
+@problem(
+    "day5.spill",
+    ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. The loop over K is outermost, in slices "
+        "of {slice}: each slice of A and of B crosses once. C does not fit on chip, so each slice "
+        "adds to all of C: partial sums go out to HBM in fp32 and are read back for the next "
+        "slice. Only the last slice's result is stored as bf16. How often do partial sums make a "
+        "round trip (trips)? How many bytes is one round trip (each)? Find Q and I, and I without "
+        "the round trips (I_best).",
+    fixed=dict(M=1024, K=1024, N=1024, slice=128),
+    draw=lambda r: dict(M=TILE * r.choice((6, 8, 12)), N=WIDE * r.choice((2, 3, 5)),
+                        **r.choice([dict(K=slice * count, slice=slice)
+                                    for slice in (128, 256, 512) for count in (3, 4, 6)])))
+@day2.told
+def spill(M: int, K: int, N: int, slice: int) -> Iterator[AnyPart]:
+    _whole(K=(K, slice))
+    op, slices = Matmul(M, K, N), K // slice
+    once, each = op.algorithmic.hbm_bytes, 2 * FP32 * M * N
+    trips = slices - 1
+    Q, W = once + trips * each, op.flops
+    yield Part("trips", trips, "", f"K / slice - 1 = {K:,} / {slice} - 1\nThe last slice finishes "
+               "the sums; what it stores is C.",
+               {"the last slice counted: it stores C itself": slices,
+                "the first slice left out: its sums leave as well": trips - 1 if trips > 2
+                else trips + 2, "writes and reads counted one by one": 2 * trips,
+                "K counted, not its slices": K}, label="Round trips of partial sums")
+    yield Part("each", each, "B", f"2 × 4 × M N = 2 × {FP32} bytes × {M:,} × {N:,}",
+               {"written and not read back": each / 2, "2 bytes a number: partial sums are fp32":
+                each / 2 * 2 / FP32 * P, ELEMENTS: each / FP32,
+                "one tile of C, not all of it": 2 * FP32 * TILE * WIDE},
+               label="Bytes of one round trip")
+    yield Part("Q", Q, "B", f"p (M K + K N + M N) + trips × each = {P} bytes × ({M:,} × {K:,} + "
+               f"{K:,} × {N:,} + {M:,} × {N:,}) + {trips} × {each:,} bytes",
+               {"the round trips left out": once, "A and B left out": P * M * N + trips * each,
+                "one round trip more: the last slice stores C itself": once + slices * each,
+                "partial sums written and not read back": once + trips * each / 2,
+                "2 bytes a number: partial sums are fp32": once + trips * each * P / FP32},
+               follows=("+", once, ("*", "trips", "each")))
+    yield _intensity(W, Q, {"the round trips left out": W / once})
+    yield Part("I_best", W / once, "FLOP/B", f"W / (p (M K + K N + M N)) = {flop(W)} / "
+               f"{byte(once)}",
+               {UPSIDE_DOWN: once / W, ONE_FLOP: W / 2 / once, NO_C: W / (once - P * M * N),
+                "divided by elements, not by bytes": P * W / once,
+                "the round trips counted in": W / Q}, label="I without the round trips")
+
+
+@problem(
+    "day5.capacity",
+    ask="A nest keeps columns of B on chip, all of K, and passes A by them; B is {K} × {N} in "
+        "bf16. How many bytes is B? With all of SBUF given to it, in steps of 512 columns, how "
+        "many columns fit on trn1, {trn1} (N_trn1), and on trn2, {trn2} (N_trn2)? How often does A "
+        "cross then on either (r_A_trn1, r_A_trn2)? What sets r_A here?",
+    fixed=dict(K=4096, N=16384, **SBUF), units=dict.fromkeys(SBUF, "B"),
+    draw=lambda r: dict(K=r.choice((3072, 3584, 4096, 5120, 6144)),
+                        N=r.choice((12288, 14336, 18432, 24576, 28672))))
+@day2.told
+def capacity(K: int, N: int, trn1: int, trn2: int) -> Iterator[AnyPart]:
+    whole = P * K * N
+    yield Part("B", whole, "B", f"p K N = {P} bytes × {K:,} × {N:,}\nThat is {mebi(whole)}.",
+               {ELEMENTS: whole / P, "4 bytes a number, as in fp32": 2 * whole,
+                "one partition's share": whole / TILE}, label="Bytes of B")
+    fits = {}
+    for chip, room in (("trn1", trn1), ("trn2", trn2)):
+        fits[chip] = fit = min(room // (P * K) // WIDE * WIDE, -(-N // WIDE) * WIDE)
+        if not fit:
+            raise ValueError(f"{chip}: 512 columns of B have to fit in {mebi(room)}")
+        yield Part(f"N_{chip}", fit, "", f"512 × steps = 512 × {fit // WIDE}\nA column has p K = "
+                   f"{P * K:,} bytes, so {mebi(room)} hold {room / (P * K):,.1f} of them.",
+                   {"4 bytes a number, as in fp32": fit / 2, ELEMENTS: 2 * fit,
+                    "one partition's share of a column counted": fit * TILE},
+                   label=f"Columns of B that fit on {chip}")
+    for chip, fit in fits.items():
+        full, last = divmod(N, fit)
+        yield _times(f"r_A_{chip}", full + bool(last), "full blocks + last block = "
+                     f"{full} + {int(bool(last))}\n{N:,} columns, {fit:,} at a time.",
+                     {ONCE: 1, "the last, smaller block left out": full,
+                      "a block of 512 columns at a time": N // WIDE,
+                      "one pass too many": full + bool(last) + 1,
+                      "the columns that fit, not the passes": fit}, f"Crossings of A on {chip}")
+    yield Choice("sets", "sbuf",
+                 {"sbuf": "the columns that fit, so the size of SBUF", "tile": "the 512 columns of "
+                  "a moving tile", "M": "the rows of A", "dtype": "the ridge"},
+                 "A passes once for every block of columns that is kept. More room keeps more "
+                 "columns, and A comes back less often.",
+                 {"tile": "Many moving tiles stay at the same time; A passes all of them.",
+                  "M": "How many rows A has is in its bytes, not in how often they come.",
+                  "dtype": "The ridge says what Q costs; it does not move bytes."},
+                 label="What sets r_A?")
+
+
+# --- reuse across ops: an MLP on one core -------------------------------------------------------
+
+MLP_IS = ("An MLP: h = x W_up, g = gelu(h), y = g W_down, with B = {B} tokens, D = {D}, F = {F}, "
+          "bf16. ")
+PAGE_MLP = dict(B=2048, D=1024, F=4096)
+APART = "Each step is a kernel of its own: it reads its inputs from HBM and writes its result. "
+LEFT_OUT = "half of the crossings of h and g left out"
+
+
+def _mlp_sizes(r: random.Random) -> dict[str, int]:
+    D, F = r.choice(((512, 2048), (512, 3072), (1024, 3072), (1024, 5120), (1536, 3072)))
+    return dict(B=r.choice((512, 1024, 1536, 3072, 4096, 5120)), D=D, F=F)
+
+
+def _mlp_work(op: MLP) -> Part:
+    W, B, D, F = op.flops, op.B, op.D, op.F
+    return Part("W", W, "FLOP", f"4 B D F = 4 × {B:,} × {D:,} × {F:,}\nUp 2 B D F, down 2 B F D; "
+                "GELU is left out.",
+                {"one of the two projections left out": W / 2,
+                 "the 2 of a multiply-add counted twice": 2 * W,
+                 "one token counted, not all": W / B, "D left out": 4 * B * F})
+
+
+def _mlp_traffic(op: MLP, name: str, label: str = "") -> Part:
+    """Q unfused (k = 4) or fused (k = 0)."""
+    B, D, F, k = op.B, op.D, op.F, op.k
+    Q, other = op.algorithmic.hbm_bytes, (op.fused if k else op.unfused).algorithmic.hbm_bytes
+    wide, weights = P * B * F, 2 * P * D * F
+    elements = f"2 × {B:,} × {D:,} + 2 × {D:,} × {F:,}" + f" + 4 × {B:,} × {F:,}" * bool(k)
+    return Part(name, Q, "B", f"p (2 B D + 2 D F{' + 4 B F' * bool(k)}) = {P} bytes × ({elements})",
+                {ELEMENTS: Q / P, "x and y left out": Q - 2 * P * B * D,
+                 "the weights left out": Q - weights,
+                 **({"h and g left out, as in one kernel": other, LEFT_OUT: Q - 2 * wide} if k else
+                    {"h and g cross, as in three kernels": other,
+                     "h crosses, written and read back": Q + 2 * wide,
+                     "one of the two weight matrices left out": Q - weights / 2})}, label=label)
+
+
+@problem(
+    "day5.mlp.unfused",
+    ask=MLP_IS + APART + "Its work is given, W = 4 B D F = 4 × {B} × {D} × {F} FLOP, with GELU "
+        "left out. How many bytes does each step move (up, gelu, down)? How often do h and g cross "
+        "in all (k)? Find Q and I.",
+    fixed=PAGE_MLP, draw=_mlp_sizes)
+@day2.told
+def unfused(B: int, D: int, F: int) -> Iterator[AnyPart]:
+    op = MLP(B, D, F, k=4)
+    thin, wide, weights = P * B * D, P * B * F, P * D * F
+    ends = thin + weights + wide
+    for name, reads, what in (("up", "B D + D F + B F", "h"), ("down", "B F + F D + B D", "g")):
+        part = Part(name, ends, "B", f"p ({reads}) = {P} bytes × ({B:,} × {D:,} + {D:,} × {F:,} + "
+                    f"{B:,} × {F:,})",
+                    {ELEMENTS: ends / P, f"{what} left out, though it crosses": ends - wide,
+                     "the weights left out": ends - weights,
+                     "4 bytes a number, as in fp32": 2 * ends},
+                    label=f"Bytes of the {name}-projection")
+        if name == "down":
+            yield Part("gelu", 2 * wide, "B", f"p × 2 B F = {P} bytes × 2 × {B:,} × {F:,}",
+                       {ELEMENTS: 2 * B * F, "the read or the write left out": wide,
+                        "D columns in place of F": 2 * thin, "4 bytes a number, as in fp32":
+                        4 * wide}, label="Bytes of GELU")
+        yield part
+    yield Part("k", 4, "", "h written + h read + g written + g read = 1 + 1 + 1 + 1",
+               {"writes alone, or one tensor alone": 2, "one of the four crossings left out": 3,
+                "the two intermediates counted, not their crossings, and one of them twice": 6,
+                "the two bytes of a number counted in": 8}, label="Crossings, h and g together")
+    yield replace(_mlp_traffic(op, "Q"), follows=("+", "up", "gelu", "down"))
+    yield _intensity(op.flops, op.algorithmic.hbm_bytes,
+                     {"h and g left out, as in one kernel": op.fused.algorithmic.intensity})
+
+
+@problem(
+    "day5.mlp.fused",
+    ask=MLP_IS + "Now it is one kernel: both weight matrices are loaded into SBUF once, and each "
+        "block of 128 tokens goes through all three steps before the next one. How many bytes are "
+        "the weights? Do they fit beside a block in the {room} of a Trn2 core's SBUF? Find W, Q "
+        "and I. How many bytes has fusing removed (removed), against three kernels?",
+    fixed=dict(PAGE_MLP, room=SBUF["trn2"]), units=dict(room="B"), draw=_mlp_sizes)
+@day2.told
+def mlp_fused(B: int, D: int, F: int, room: int) -> Iterator[AnyPart]:
+    op = MLP(B, D, F)
+    weights, block, wide = 2 * P * D * F, P * TILE * (D + F), P * B * F
+    yield Part("weights", weights, "B", f"2 × p D F = 2 × {P} bytes × {D:,} × {F:,}\n"
+               f"That is {mebi(weights)}.",
+               {"one of the two weight matrices left out, or elements counted": weights / 2,
+                "three matrices, as in SwiGLU": weights * 3 / 2,
+                "4 bytes a number, as in fp32": 2 * weights,
+                "x and y counted too": weights + 2 * P * B * D}, label="Bytes of the weights")
+    right = "yes" if weights + block <= room else "no"
+    yield Choice("fits", right, {"yes": "yes, both at once", "no": "no, not both at once"},
+                 f"The weights are {mebi(weights)}, a block of x and g {mebi(block)}, the room "
+                 f"{mebi(room)}.",
+                 {"no" if right == "yes" else "yes": "Add the weights and a block of 128 tokens, D "
+                  "+ F numbers each, and compare with the room."}, label="Do they fit?")
+    yield _mlp_work(op)
+    yield _mlp_traffic(op, "Q")
+    yield replace(_intensity(op.flops, op.algorithmic.hbm_bytes,
+                             {"h and g cross, as in three kernels":
+                              op.unfused.algorithmic.intensity}), follows=("/", "W", "Q"))
+    yield Part("removed", 4 * wide, "B", f"k p B F = 4 × {P} bytes × {B:,} × {F:,}",
+               {"one round trip; there are two": 2 * wide, ELEMENTS: 4 * B * F,
+                "Q of the three kernels, not the difference": op.unfused.algorithmic.hbm_bytes,
+                "D columns in place of F": 4 * P * B * D}, label="Bytes that fusing removed")
+
+
+def _worst(t_flop: float, t_byte: float, name: str, label: str, own: tuple[Follow, Follow]) -> Part:
+    long, short = max(t_flop, t_byte), min(t_flop, t_byte)
+    return Part(name, t_flop + t_byte, "s", f"W / P + Q / BW = {time(t_flop)} + {time(t_byte)}",
+                {"the longer of the two times, as with full overlap": long,
+                 "T_best doubled, as if both times were equal": 2 * long,
+                 "the shorter of the two times": short,
+                 "the difference, not the sum": long - short}, label=label, follows=("+", *own))
+
+
+@problem(
+    "day5.mlp.time",
+    ask=day2.TRN2 + MLP_IS + "Take its counts as they are: W = {W}, Q = {Q_fused} in one kernel "
+        "and {Q_apart} in three. Find the time of the FLOPs (T_flop); for one kernel the time of "
+        "the bytes (T_fused), T_best and T_worst (best_fused, worst_fused); the same for three "
+        "kernels (T_apart, best_apart, worst_apart). What does fusing do to the entitlement?",
+    fixed=dict(day2.ROOFS, **PAGE_MLP, W=34_359_738_368, Q_fused=25_165_824, Q_apart=92_274_688),
+    units=dict(day2.ROOF_UNITS, W="FLOP", Q_fused="B", Q_apart="B"),
+    draw=lambda r: _counted_mlp(**_mlp_sizes(r)))
+@day2.told
+def mlp_time(P: float, BW: float, B: int, D: int, F: int, W: float, Q_fused: float, Q_apart: float,
+             ) -> Iterator[AnyPart]:
+    t_flop = W / P
+    yield replace(day2._t_flop(W, Q_apart, P, BW, W), extra={})
+    for name, who, Q in (("fused", "one kernel", Q_fused), ("apart", "three kernels", Q_apart)):
+        t_byte = Q / BW
+        yield Part(f"T_{name}", t_byte, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
+                   {"bytes divided by P": Q / P, ELEMENTS: t_byte / 2,
+                    f"BW of all {day2.CORES} cores, not one core's share": t_byte / day2.CORES,
+                    "bytes taken as bits: a factor 8": 8 * t_byte}, label=f"Q / BW, {who}")
+        yield replace(day2._best(W, Q, P, BW, f"best_{name}", f"T_best, {who}",
+                                 ("max", "T_flop", f"T_{name}")))
+        yield _worst(t_flop, t_byte, f"worst_{name}", f"T_worst, {who}", ("T_flop", f"T_{name}"))
+    same = max(Q_fused, Q_apart) / BW <= t_flop
+    right = "same" if same else "faster"
+    yield Choice("entitled", right,
+                 {"same": "nothing: both are entitled to W / P",
+                  "faster": "it lowers T_best", "less": "it lowers the rate: fewer bytes a second"},
+                 "Both are right of the ridge, with one W and one P. What fusing changes is how "
+                 "much has to overlap." if same else
+                 "Three kernels are left of the ridge: their bytes take longer than W / P.",
+                 {key: text for key, text in {
+                     "same": "Compare T_best of the three kernels with W / P.",
+                     "faster": "Compare the two T_best: see which term is the longer one in each.",
+                     "less": "The entitled rate is W / T_best. Fewer bytes cannot lower it."
+                     }.items() if key != right}, label="What does fusing do to the entitlement?")
+
+
+def _counted_mlp(B: int, D: int, F: int) -> dict[str, int]:
+    op = MLP(B, D, F)
+    return dict(B=B, D=D, F=F, W=op.flops, Q_fused=op.fused.algorithmic.hbm_bytes,
+                Q_apart=op.unfused.algorithmic.hbm_bytes)
+
+
+@problem(
+    "day5.gelu",
+    ask=day2.TRN2 + "GELU of an MLP takes h (B = {B} tokens, F = {F}, bf16) to g. It runs on the "
+        "Scalar Engine: {lanes} lanes, one element each a cycle, at {clock}. As a kernel of its "
+        "own, how many bytes does it move (Q), and how long do they take (T_byte)? How many "
+        "elements a second does the engine take (rate), and how long does it need (T_scalar)? "
+        "Which of the two binds? In one kernel with both projections, D = {D}, what is T_best over "
+        "all three roofs (best_fused), and which roof sets it?",
+    fixed=dict(day2.ROOFS, lanes=int(day2.CORE.facts["scalar_width"].value),
+               clock=day2.CORE.facts["scalar_clock"].value, **PAGE_MLP),
+    units=dict(day2.ROOF_UNITS, clock="Hz"),
+    draw=lambda r: dict(_mlp_sizes(r), D=r.choice((32, 64, 512, 1024, 1536))))
+@day2.told
+def gelu(P: float, BW: float, B: int, D: int, F: int, lanes: int, clock: float,
+         ) -> Iterator[AnyPart]:
+    n, speed, op = B * F, lanes * clock, MLP(B, D, F)
+    Q, t_scalar = 2 * day2.P_BF16 * n, n / speed
+    t_byte = Q / BW
+    yield Part("Q", Q, "B", f"p × 2 B F = {day2.P_BF16} bytes × 2 × {B:,} × {F:,}",
+               {ELEMENTS: 2 * n, "the read or the write left out": Q / 2,
+                "4 bytes a number, as in fp32": 2 * Q}, label="Bytes of GELU alone")
+    yield Part("T_byte", t_byte, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
+               {"the read or the write left out, or elements counted": t_byte / 2,
+                f"BW of all {day2.CORES} cores, not one core's share": t_byte / day2.CORES,
+                "bytes taken as bits: a factor 8": 8 * t_byte}, label="Time of its bytes",
+               follows=("/", "Q", BW))
+    yield Part("rate", speed, "element/s", f"lanes × clock = {lanes} × {show(clock, 'Hz')}".replace(
+                   "Hz", "element/s"),
+               {"one lane, not all": clock, "two operations an element, as in a multiply-add":
+                2 * speed, f"{day2.CORES} cores, not one": day2.CORES * speed},
+               label="Elements a second")
+    yield Part("T_scalar", t_scalar, "s", f"B F / rate = {B:,} × {F:,} / {speed:,.0f}",
+               {"h and g both counted: an element passes the engine once": 2 * t_scalar,
+                "one lane, not all": n / clock,
+                "the engine's rate taken for bytes": 2 * t_scalar * day2.P_BF16,
+                f"{day2.CORES} cores, not one": t_scalar / day2.CORES}, label="Time on its engine",
+               follows=("/", float(n), "rate"))
+    alone = "hbm" if t_byte >= t_scalar else "scalar"
+    roofs = {"hbm": "HBM", "scalar": "the Scalar Engine", "tensor": "the Tensor Engine"}
+    yield Choice("alone", alone, roofs, f"HBM takes {time(t_byte)}, the Scalar Engine "
+                 f"{time(t_scalar)}.",
+                 {key: text for key, text in {
+                     "hbm": "Compare the time of the bytes with the engine's.",
+                     "scalar": "Compare the engine's time with that of the bytes.",
+                     "tensor": "GELU has no matmul: this engine has nothing to do."}.items()
+                  if key != alone}, label="Which roof binds GELU alone?")
+    times = {"tensor": op.flops / P, "hbm": op.algorithmic.hbm_bytes / BW, "scalar": t_scalar}
+    binds = max(times, key=lambda key: times[key])
+    longest = times[binds]
+    yield Part("best_fused", longest, "s", "max(W / P, Q / BW, B F / rate) = max("
+               + ", ".join(map(time, times.values())) + ")",
+               {"all three added, as without overlap": sum(times.values()),
+                **{f"the time of {roofs[key]} alone": value for key, value in times.items()
+                   if key != binds},
+                "h and g cross, as in three kernels": op.unfused.algorithmic.hbm_bytes / BW,
+                "P and BW of two cores, as at LNC=2": longest / 2},
+               label="T_best in one kernel")
+    yield Choice("fused", binds, roofs,
+                 f"Tensor Engine {time(times['tensor'])}, HBM {time(times['hbm'])}, Scalar Engine "
+                 f"{time(times['scalar'])}: the longest sets T_best.",
+                 {key: "Another roof takes longer: compare all three times."
+                  for key in roofs if key != binds}, label="Which roof sets it in one kernel?")
+
+
+# --- any chain ----------------------------------------------------------------------------------
+
+LLAMA = MODELS["llama-3.1-8b"]
+
+
+@problem(
+    "day5.chain",
+    ask="A SwiGLU block: a = x W_gate, u = x W_up, s = silu(a) × u, y = s W_down, with B = {B} "
+        "tokens, D = {D}, F = {F}, bf16. Weights cross once in every version. As four kernels, how "
+        "often do a, u and s cross in all (k_four), and what is Q (Q_four)? Then gate, up and the "
+        "product become one kernel and down is another: k_two and Q_two. And all in one: Q_one. "
+        "Which intermediates are left with k = 2 in the version with two kernels?",
+    fixed=dict(B=2048, D=LLAMA.D, F=LLAMA.F),
+    draw=lambda r: dict(B=r.choice((512, 1024, 4096)), D=r.choice((1024, 2048, 3072)),
+                        F=r.choice((5632, 8192, 11008))))
+@day2.told
+def chain(B: int, D: int, F: int) -> Iterator[AnyPart]:
+    four, two, one = (SwiGLU(B, D, F, k).algorithmic.hbm_bytes for k in (6, 2, 0))
+    thin, wide, weights = P * B * D, P * B * F, 3 * P * D * F
+    sizes = f"{B:,} × {D:,}", f"{D:,} × {F:,}", f"{B:,} × {F:,}"
+    yield Part("k_four", 6, "", "a + u + s = 2 + 2 + 2\nEach is written once and read once.",
+               {"writes alone": 3, "one of the three intermediates left out": 4,
+                "x counted as an intermediate: it is an input": 8,
+                "h and g of an MLP with GELU, and one more read": 5},
+               label="Crossings, four kernels")
+    yield Part("Q_four", four, "B", f"p (3 B D + 3 D F + 6 B F) = {P} bytes × (3 × {sizes[0]} + 3 "
+               f"× {sizes[1]} + 6 × {sizes[2]})\nGate and up are two kernels, so each reads x.",
+               {ELEMENTS: four / P, "the intermediates left out": four - 6 * wide,
+                "half of the crossings left out": four - 3 * wide,
+                "two weight matrices, not three": four - weights / 3,
+                "the weights left out": four - weights}, label="Q, four kernels",
+               extra={"x read once: two kernels read it": four - thin})
+    yield Part("k_two", 2, "", "a + u + s = 0 + 0 + 2",
+               {"the write alone": 1, "a and u cross as well": 6, "u crosses as well": 4,
+                "nothing crosses, as in one kernel": 0}, label="Crossings, two kernels")
+    yield Part("Q_two", two, "B", f"p (2 B D + 3 D F + 2 B F) = {P} bytes × (2 × {sizes[0]} + 3 × "
+               f"{sizes[1]} + 2 × {sizes[2]})",
+               {ELEMENTS: two / P, "s left out, though it crosses": one,
+                "a and u cross as well": two + 4 * wide,
+                "two weight matrices, not three": two - weights / 3,
+                "the weights left out": two - weights}, label="Q, two kernels")
+    yield Part("Q_one", one, "B", f"p (2 B D + 3 D F) = {P} bytes × (2 × {sizes[0]} + 3 × "
+               f"{sizes[1]})",
+               {ELEMENTS: one / P, "s crosses, as in two kernels": two,
+                "two weight matrices, not three": one - weights / 3,
+                "the weights left out": one - weights}, label="Q, one kernel",
+               follows=("+", "Q_two", -2.0 * wide))
+    yield Choice("left", "s", {"s": "s", "au": "a and u", "aus": "a, u and s", "x": "x"},
+                 "a and u are made and used up inside the first kernel. s is made there and used "
+                 "in the other.",
+                 {"au": "They are made in the kernel that uses them, and stay there.",
+                  "aus": "Two of them are made in the kernel that uses them.",
+                  "x": "x is an input of the chain: it has to cross, and is no intermediate."},
+                 label="Which are left?")
+
+
+# --- Do -----------------------------------------------------------------------------------------
+
+TWO_NESTS = ("C = A B in bf16; A is {M} × {K}, B is {K} × {N}. Nest 1 keeps a block of C, {rows} × "
+             "{columns}, in PSUM as fp32 while all of K passes in slices of 128: a slice of the "
+             "block's rows of A and of its columns of B each time. Nest 2 keeps all of B in SBUF "
+             "and passes A by it once. ")
+NESTS = dict(M=1536, K=1024, N=2048, rows=256, columns=1024)
+OWN_NESTS = '(In JupyterLab, give your own: ask("{}", M=..., K=..., N=..., rows=..., columns=...).)'
+
+
+def _own_nests(r: random.Random) -> dict[str, int]:
+    rows, columns = r.choice(((128, 1024), (256, 512), (256, 1024), (512, 1024), (128, 2048)))
+    return dict(K=TILE * r.choice((4, 6, 10, 12)), M=rows * r.choice((3, 5, 6)),
+                N=columns * r.choice((2, 3, 4)), rows=rows, columns=columns)
+
+
+def _checked(M: int, K: int, N: int, rows: int, columns: int) -> Matmul:
+    _whole(rows=(rows, TILE), columns=(columns, WIDE), M=(M, rows), K=(K, TILE), N=(N, columns))
+    banks = rows * columns // (TILE * WIDE)
+    if banks > BANKS:
+        raise ValueError(f"a block of {rows:,} × {columns:,} takes {banks} of {BANKS} PSUM banks")
+    return Matmul(M, K, N)
+
+
+@problem(
+    "day5.do.two_tilings",
+    ask=TWO_NESTS + "How many bytes are the block of C on chip, and all of B? Find r_A and r_B of "
+        "nest 1, and of nest 2. Which operand is stationary in nest 1? "
+        + OWN_NESTS.format("day5.do.two_tilings"),
+    fixed=NESTS, draw=_own_nests)
+@day2.told
+def two_tilings(M: int, K: int, N: int, rows: int, columns: int) -> Iterator[AnyPart]:
+    _checked(M, K, N, rows, columns)
+    m, n, k = M // rows, N // columns, K // TILE
+    block, B = FP32 * rows * columns, P * K * N
+    yield Part("block", block, "B", f"4 × rows × columns = {FP32} bytes × {rows} × {columns:,}",
+               {"2 bytes a number: PSUM holds fp32": block / 2, ELEMENTS: block / FP32,
+                "all of C, not one block": FP32 * M * N, "one PSUM bank, not the block":
+                FP32 * TILE * WIDE}, label="Bytes of the block of C")
+    yield Part("B", B, "B", f"p K N = {P} bytes × {K:,} × {N:,}",
+               {ELEMENTS: B / P, "4 bytes a number: SBUF holds bf16": 2 * B,
+                "one partition's share": B / TILE}, label="Bytes of all of B")
+    yield _times("r_A_1", n, f"N / columns = {N:,} / {columns:,}",
+                 {SWAPPED: m, ONCE: 1, "a moving tile's 512 columns, not the block's": N // WIDE,
+                  "the block's rows in place of its columns": N // rows,
+                  "each use counted as a load": N, "slices of K counted": k},
+                 "Crossings of A, nest 1")
+    yield _times("r_B_1", m, f"M / rows = {M:,} / {rows:,}",
+                 {SWAPPED: n, ONCE: 1, "a stationary tile's 128 rows, not the block's": M // TILE,
+                  "the block's columns in place of its rows": M / columns,
+                  "each use counted as a load": M, "slices of K counted": k},
+                 "Crossings of B, nest 1")
+    for name, tiles, first in (("A", M // TILE * k, n), ("B", N // WIDE * k, m)):
+        yield _times(f"r_{name}_2", 1, f"loads / tiles = {tiles} / {tiles}",
+                     {"as often as in nest 1": first, "blocks of 128 rows counted": M // TILE,
+                      "blocks of 512 columns counted": N // WIDE, "slices of K counted": k},
+                     f"Crossings of {name}, nest 2")
+    yield Choice("stationary", "C", {"A": "A: input-stationary", "B": "B: weight-stationary",
+                                     "C": "C: output-stationary"},
+                 "The block of C stays until it is finished; slices of A and B pass it.",
+                 {"A": "Its slices pass: another one for every slice of K.",
+                  "B": "Its slices pass. In nest 2 B stays."},
+                 label="Which operand is stationary in nest 1?")
+
+
+@problem(
+    "day5.do.count_both",
+    ask=TWO_NESTS + "Find W of either, Q and I of nest 1 (Q_1, I_1), Q and I of nest 2 (Q_2, I_2), "
+        "and how many times more nest 1 moves (more). "
+        + OWN_NESTS.format("day5.do.count_both"),
+    fixed=NESTS, draw=_own_nests)
+@day2.told
+def count_both(M: int, K: int, N: int, rows: int, columns: int) -> Iterator[AnyPart]:
+    op = _checked(M, K, N, rows, columns)
+    r_A, r_B = N // columns, M // rows
+    first, second = op.reloaded(r_A, r_B), op.algorithmic
+    yield _matmul_work(op)
+    yield replace(_reloaded(op, r_A, r_B, "Q_1", "Q, nest 1"), follows=None)
+    yield replace(_intensity(op.flops, first.hbm_bytes, {ONCE: second.intensity}, "I_1", "Q_1",
+                             "I, nest 1"), follows=("/", "W", "Q_1"))
+    yield replace(_reloaded(op, 1, 1, "Q_2", "Q, nest 2"), follows=None)
+    yield replace(_intensity(op.flops, second.hbm_bytes, {"as in nest 1": first.intensity}, "I_2",
+                             "Q_2", "I, nest 2"), follows=("/", "W", "Q_2"))
+    yield Part("more", first.hbm_bytes / second.hbm_bytes, "", f"Q_1 / Q_2 = "
+               f"{byte(first.hbm_bytes)} / {byte(second.hbm_bytes)}",
+               {"r_A alone": r_A, "r_B alone": r_B, "the ratio upside down":
+                second.hbm_bytes / first.hbm_bytes, "r_A and r_B multiplied": r_A * r_B,
+                "the growth alone, not the ratio": first.hbm_bytes / second.hbm_bytes - 1},
+               label="Q of nest 1 over Q of nest 2", follows=("/", "Q_1", "Q_2"))
+
+
+@problem(
+    "day5.do.mlp",
+    ask=day2.TRN2 + MLP_IS + "Redo its numbers without looking. W. In three kernels: Q_apart, "
+        "I_apart, T_best and T_worst (best_apart, worst_apart). In one: Q_fused, I_fused, "
+        "best_fused, worst_fused. Bytes of the weights in SBUF (weights). Bytes and time of GELU "
+        "as a kernel of its own (Q_gelu, T_gelu).",
+    fixed=dict(day2.ROOFS, **PAGE_MLP), units=day2.ROOF_UNITS, draw=_mlp_sizes)
+@day2.told
+def do_mlp(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
+    op = MLP(B, D, F)
+    W, t_flop = op.flops, op.flops / P
+    yield _mlp_work(op)
+    for name, who, k in (("apart", "three kernels", 4), ("fused", "one kernel", 0)):
+        version = MLP(B, D, F, k)
+        Q = version.algorithmic.hbm_bytes
+        yield _mlp_traffic(version, f"Q_{name}", f"Q, {who}")
+        yield replace(_intensity(W, Q, {}, f"I_{name}", f"Q_{name}", f"I, {who}"),
+                      follows=("/", "W", f"Q_{name}"))
+        yield day2._best(W, Q, P, BW, f"best_{name}", f"T_best, {who}",
+                         day2._longer("W", f"Q_{name}", P, BW))
+        yield _worst(t_flop, Q / BW, f"worst_{name}", f"T_worst, {who}",
+                     (("/", "W", P), ("/", f"Q_{name}", BW)))
+    weights, wide = 2 * day2.P_BF16 * D * F, 2 * day2.P_BF16 * B * F
+    yield Part("weights", weights, "B", f"2 × p D F = 2 × {day2.P_BF16} bytes × {D:,} × {F:,}",
+               {"one of the two weight matrices left out": weights / 2,
+                "4 bytes a number, as in fp32": 2 * weights, "one partition's share":
+                weights / TILE}, label="Bytes of the weights")
+    yield Part("Q_gelu", wide, "B", f"p × 2 B F = {day2.P_BF16} bytes × 2 × {B:,} × {F:,}",
+               {"the read or the write left out": wide / 2,
+                "4 bytes a number, as in fp32": 2 * wide,
+                "D columns in place of F": 2 * day2.P_BF16 * B * D}, label="Bytes of GELU alone")
+    yield Part("T_gelu", wide / BW, "s", f"Q_gelu / BW = {byte(wide)} / {band(BW)}",
+               {"the read or the write left out": wide / BW / 2, "bytes divided by P": wide / P,
+                f"BW of all {day2.CORES} cores, not one core's share": wide / BW / day2.CORES},
+               label="Time of GELU's bytes", follows=("/", "Q_gelu", BW))
+
+
+QWEN = MODELS["qwen2.5-7b"]
+
+
+@problem(
+    "day5.do.chain",
+    ask="An op chain of your model: n = norm(x), h = n W_up, g = act(h), o = g W_down, y = x + o, "
+        "with B = {B} tokens, D = {D}, F = {F}, bf16; the norm's own weights are left out. As five "
+        "kernels, how often do the intermediates cross, all together (k)? Find W of the two "
+        "projections, and Q and I as five kernels (Q_apart, I_apart) and as one (Q_fused, "
+        "I_fused); the one kernel keeps its block of x for the last add. Which intermediates are "
+        'widest? (In JupyterLab, give your own: ask("day5.do.chain", B=..., D=..., F=...).)',
+    fixed=dict(B=1024, D=QWEN.D, F=QWEN.F),
+    draw=lambda r: dict(B=r.choice((512, 2048, 4096)), D=r.choice((1024, 2048, 4096)),
+                        F=r.choice((6144, 11008, 14336))))
+@day2.told
+def do_chain(B: int, D: int, F: int) -> Iterator[AnyPart]:
+    op, thin, wide, weights = MLP(B, D, F), P * B * D, P * B * F, 2 * P * D * F
+    W, fused = op.flops, op.algorithmic.hbm_bytes
+    between = 2 * (2 * thin + 2 * wide)
+    apart = fused + thin + between
+    yield Part("k", 8, "", "n + h + g + o = 2 + 2 + 2 + 2\nEach is written once and read once.",
+               {"h and g alone: n and o cross as well": 4, "writes alone, or the intermediates "
+                "counted, not their crossings": 4, "one of the four intermediates left out": 6,
+                "x counted as an intermediate: it is an input": 10,
+                "y counted as an intermediate: it is the output": 9},
+               label="Crossings, all together")
+    yield _mlp_work(op)
+    yield Part("Q_apart", apart, "B", f"p (7 B D + 2 D F + 4 B F) = {P} bytes × (7 × {B:,} × {D:,} "
+               f"+ 2 × {D:,} × {F:,} + 4 × {B:,} × {F:,})\nx is read by the norm and by the add; "
+               "n and o cross twice each; y is written.",
+               {ELEMENTS: apart / P, "the intermediates left out": apart - between,
+                "the weights left out": apart - weights, "h and g left out": apart - 4 * wide},
+               label="Q, five kernels",
+               extra={"n and o left out": apart - 4 * thin})
+    yield replace(_intensity(W, apart, {"the intermediates left out": W / (apart - between)},
+                             "I_apart", "Q_apart", "I, five kernels"),
+                  follows=("/", "W", "Q_apart"))
+    yield Part("Q_fused", fused, "B", f"p (2 B D + 2 D F) = {P} bytes × (2 × {B:,} × {D:,} + 2 × "
+               f"{D:,} × {F:,})",
+               {ELEMENTS: fused / P, "h and g cross, as in five kernels": fused + 4 * wide,
+                "the weights left out": fused - weights,
+                "one of the two weight matrices left out": fused - weights / 2},
+               label="Q, one kernel", extra={"x read twice: the one kernel keeps it": fused + thin})
+    yield replace(_intensity(W, fused, {"the intermediates counted": W / apart}, "I_fused",
+                             "Q_fused", "I, one kernel"), follows=("/", "W", "Q_fused"))
+    right = "hg" if F > D else "no" if F < D else "same"
+    yield Choice("widest", right, {"hg": "h and g", "no": "n and o", "same": "all four alike",
+                                   "x": "x and y"},
+                 "n and o have D numbers a token, h and g have F.",
+                 {key: text for key, text in {
+                     "hg": "Compare F with D.", "no": "Compare D with F.",
+                     "same": "Two of them have D numbers a token, two have F.",
+                     "x": "These are the chain's input and output; they cross in any version."
+                     }.items() if key != right}, label="Which intermediates are widest?")
+
+
+# --- check yourself -----------------------------------------------------------------------------
+
+@problem(
+    "day5.check.attention",
+    ask="One attention head, L = {L} tokens, head size d = {d}, bf16: S = Q Kᵀ, A = softmax(S), O "
+        "= A V, softmax left out of W. Find W. Then Q and I with S and A each written and read "
+        "(Q_apart, I_apart), and with both kept on chip (Q_fused, I_fused). On which side of the "
+        "ridge of one physical Trn2 core, {ridge}, does each lie (apart, fused)?",
+    fixed=dict(L=4096, d=128, ridge=day2.RIDGE), units=dict(ridge="FLOP/B"),
+    draw=lambda r: dict(L=1024 * r.choice((1, 2, 3, 5, 8, 16)), d=r.choice((32, 64, 128))))
+@day2.told
+def check_attention(L: int, d: int, ridge: float) -> Iterator[AnyPart]:
+    op = Attention(L, d)
+    W, ends, wide = op.flops, 4 * P * L * d, P * L * L
+    yield Part("W", W, "FLOP", f"4 L² d = 4 × {L:,} × {L:,} × {d}\nQ Kᵀ is 2 L² d, A V is 2 L² d.",
+               {"one of the two products left out": W / 2, "the 2 of a multiply-add counted twice":
+                2 * W, "d left out": 4 * L * L, "L once, not squared": 4 * L * d})
+    for name, who, Q in (("apart", "S and A cross", op.unfused.algorithmic.hbm_bytes),
+                         ("fused", "S and A stay", op.fused.algorithmic.hbm_bytes)):
+        sizes = f"4 × {L:,} × {d}" + f" + 4 × {L:,} × {L:,}" * (name == "apart")
+        yield Part(f"Q_{name}", Q, "B", f"p (4 L d{' + 4 L²' * (name == 'apart')}) = {P} bytes × "
+                   f"({sizes})",
+                   {ELEMENTS: Q / P, **({
+                       "S and A left out": ends, "S and A written, not read back, or one of the "
+                       "two left out": ends + 2 * wide, "4 bytes a number, as in fp32": 2 * Q}
+                       if name == "apart" else {
+                       "S and A cross": ends + 4 * wide, "O left out, though its store crosses":
+                       ends * 3 / 4, "S crosses, written and read back": ends + 2 * wide})},
+                   label=f"Q, {who}",
+                   extra={"Q, K, V and O left out": 4 * wide} if name == "apart" else {})
+        yield replace(_intensity(W, Q, {"one of the two products left out, or a multiply-add "
+                                        "counted as one FLOP": W / 2 / Q,
+                                        "S and A left out" if name == "apart" else "S and A cross":
+                                        W / (ends if name == "apart" else ends + 4 * wide)},
+                                 f"I_{name}", f"Q_{name}", f"I, {who}"),
+                      follows=("/", "W", f"Q_{name}"))
+        yield replace(day2.day1._side(W / Q, ridge), name=name, label=f"Side of the ridge, {who}")
+
+
+# --- page 2: a matmul from its source -------------------------------------------------------------
 
 STEP = ("C = A B in bf16; A is {M} × {K}, B is {K} × {N}. Three loops go over tiles of M, N and K. "
         "The innermost step loads a tile of A, [128, 128], and a tile of B, [128, 512], and "
