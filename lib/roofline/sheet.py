@@ -44,7 +44,6 @@ WORDS: dict[str, dict[str, str]] = {
     "Bandwidth": {
         "bandwidths": "bandwidth",
         "hbm_stack_bandwidth": "one HBM stack",
-        "lone_core_bandwidth": "one core, the others idle",
         "figure_hbm_bandwidth": "HBM in the guide's figure",
         "dma_profiler_bandwidth": "DMA in the profiler's metadata",
         "figure_sbuf_bandwidth": "SBUF in the guide's figure",
@@ -154,8 +153,8 @@ PRODUCTS = {"sbuf_bytes": ("pmax", "sbuf_partition_bytes"),
 WIDTH = 96  # columns of text output
 
 # Shown, but the course computes with another figure of the same thing.
-NOT_USED = ("documented_ridge", "lone_core_bandwidth", "figure_hbm_bandwidth",
-            "dma_profiler_bandwidth", "figure_sbuf_bandwidth", "figure_psum_bandwidth",
+NOT_USED = ("documented_ridge", "figure_hbm_bandwidth", "dma_profiler_bandwidth",
+            "figure_sbuf_bandwidth", "figure_psum_bandwidth",
             "figure_sbuf_over_hbm_bandwidth", "figure_sbuf_bytes", "figure_hbm_bytes",
             "figure_host_dram_bandwidth", "figure_host_dram_bytes", "vector_peak_flops",
             "scalar_peak_flops", "dma_engine_theoretical", "neuronlink_bandwidth")
@@ -195,7 +194,7 @@ SETTLES: dict[str, Settles] = {
     "core bandwidths.HBM": Settles(
         "A share of a device's total, or a drawing of no one chip. Copy with one core, then with "
         "all cores that share the stack: the first is what a lone core gets, the second the "
-        "share.", ("lone_core_bandwidth", "figure_hbm_bandwidth")),
+        "share.", ("figure_hbm_bandwidth",)),
     "lnc2 bandwidths.HBM": Settles(
         "What the pair gets from the stack it shares: both cores copy at once."),
     "device bandwidths.HBM": Settles(
@@ -335,8 +334,10 @@ class Conflicts(tuple[Conflict, ...]):
             + (f'<tr class="settles"><td colspan="4">Day 4: {_e(self._said(at))}</td></tr>'
                if self._said(at) else "") + "</tbody>"
             for at, one in enumerate(self))
-        return ('<div class="rl-conflicts" tabindex="0"><table><thead><tr><th>Figure</th><th>Kind</th>'
-                f"<th>Source</th><th>A figure of</th></tr></thead>{body}</table></div>")
+        head = "".join(f'<th scope="col">{name}</th>'
+                       for name in ("Figure", "Kind", "Source", "A figure of"))
+        return (f'<div class="rl-conflicts" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+                f"{body}</table></div>")
 
 
 @dataclass(frozen=True, repr=False)
@@ -351,7 +352,7 @@ class Sheet:
     rows: tuple[Row, ...]
 
     def __getitem__(self, fact: str) -> Row:
-        """The row of a fact: "HBM", "bf16" (its peak), "ridges.fp32", "pmax".
+        """The row of a fact: "HBM", "bf16" (its peak), "ridges.fp32", "pmax", "cores".
 
         Raises MachineError for a name that is not there.
         """
@@ -426,10 +427,10 @@ class Sheet:
 
     def _ridges(self) -> tuple[list[str], list[tuple[str, list[str]]]]:
         """A column for each set of dtypes of one peak, a line for each bandwidth figure."""
-        columns: dict[float, list[Row]] = {}
+        columns: dict[tuple[float, ...], list[Row]] = {}
         for row in self.rows:
             if _stem(row.fact) == "ridges":
-                columns.setdefault(row.spec.value, []).append(row)
+                columns.setdefault(tuple(s.value for _, s in row.figures), []).append(row)
         heads = [" ".join(row.of for row in same) for same in columns.values()]
         figures = zip(*([same[0].spec, *same[0].rivals] for same in columns.values()), strict=True)
         return heads, [(line[0].holds.partition(" / ")[2], [
@@ -462,8 +463,9 @@ class Sheet:
             tables += [f"<table><tbody>{body}</tbody></table>"] * bool(body)
             blocks.append(f'<section><p class="rl-sheet-group">{_e(group)}</p>'
                           f"{''.join(tables)}</section>")
-        return (f'<div class="rl-sheet" tabindex="0"><p class="rl-sheet-title">{_e(self.machine.name)}</p>'
-                f'<div class="rl-sheet-groups">{"".join(blocks)}</div></div>')
+        return (f'<div class="rl-sheet" tabindex="0"><p class="rl-sheet-title">'
+                f'{_e(self.machine.name)}</p><div class="rl-sheet-groups">{"".join(blocks)}'
+                "</div></div>")
 
 
 COLUMNS = ("machine", "scope", "group", "quantity", "of", "symbol", "fact", "role", "text",
@@ -477,7 +479,8 @@ def of(machine: str | Machine, scope: str | None = None,
     machine    its key ("trn2"), or a Machine, such as one that uses another figure
     scope      "core", "lnc2" or "device"; the smallest unless named
     measured   recordings by fact ("HBM", "bf16", "vector_element_rate.bf16"); each joins its
-               row, and that of a bandwidth gives one more ridge
+               row, and that of a bandwidth gives one more ridge, over the recorded peak where
+               there is one
 
     >>> of("trn2")["ridges.bf16"].text
     '209.7 FLOP/B'
@@ -498,7 +501,7 @@ def of(machine: str | Machine, scope: str | None = None,
                  if row.rivals or row.group == CONTEXT or _stem(row.fact) in (
                      "hbm_bytes", "bandwidths", "documented_ridge")]
     rows += [_row("devices", name, s.facts["devices"], "instance")
-             for name, s in INSTANCES.items() if name.startswith(m.key)]
+             for name, s in INSTANCES.items() if name.startswith(m.key) and name != m.key]
     for fact, spec in (measured or {}).items():
         at = _find(m, rows, fact)
         rows[at] = _recorded(m, rows[at], spec)
@@ -601,27 +604,32 @@ def _ridges(m: Machine, rows: Iterable[Row]) -> list[Row]:
 
     What crosses HBM crosses the DMA engines too; what crosses a link are other bytes.
     """
-    figures = [(row.of, s) for row in rows if row.scope == m.scope
-               and row.fact in (f"bandwidths.{m.slow_link}", "bandwidths.DMA")
-               for _, s in row.figures]
+    rows = [row for row in rows if row.scope == m.scope]
+    figures = [(row.of, role, s) for row in rows
+               if row.fact in (f"bandwidths.{m.slow_link}", "bandwidths.DMA")
+               for role, s in row.figures]
 
-    def ridge(peak: Spec, level: str, bw: Spec) -> Spec:
-        kind = bw.kind if bw.kind in RECORDED else "derived"
-        of = "; ".join([f"{peak.text} / {bw.text} ({level})", *([figure_of(bw)])])
-        return Spec(peak.value / bw.value, "FLOP/B", bw.source, kind, of)
+    def ridge(peak: Row, level: str, role: str, bw: Spec) -> Spec:
+        p = peak.recorded or peak.spec if role == "recorded" else peak.spec
+        kind = "assumed" if "assumed" in (p.kind, bw.kind) else "derived"
+        return Spec(p.value / bw.value, "FLOP/B", bw.source,
+                    bw.kind if role == "recorded" else kind,
+                    f"{p.text} / {bw.text} ({level}); {figure_of(bw)}")
 
     found = []
-    for dtype, peak in m.peaks.items():
-        first, *others = (ridge(peak, *figure) for figure in figures)
-        found.append(_row("ridges", dtype, replace(first, rivals=tuple(others)), m.scope))
+    for peak in rows:
+        if _stem(peak.fact) == "peaks":
+            first, *others = (ridge(peak, *figure) for figure in figures)
+            found.append(_row("ridges", peak.of, replace(first, rivals=tuple(others)), m.scope))
     return found
 
 
 def _find(m: Machine, rows: Sequence[Row], fact: str) -> int:
+    """Where the row of a fact stands; that of the sheet's own scope before the device's."""
     names = (fact, f"bandwidths.{fact}", f"peaks.{fact}")
-    for at, row in enumerate(rows):
-        if row.scope == m.scope and row.fact in names:
-            return at
+    found = [at for at, row in enumerate(rows) if row.fact in names]
+    if found:
+        return min(found, key=lambda at: rows[at].scope != m.scope)
     known = ", ".join(row.fact for row in rows if row.scope == m.scope)
     raise MachineError(f"{m.key}, {m.scope}: no such row: got {fact!r}; known: {known}")
 
