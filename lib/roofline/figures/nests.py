@@ -1,0 +1,263 @@
+"""Draws the nest and its residency (live player).
+
+Question  as these loops run, which tile is loaded when, what stays, and what crosses HBM again?
+Answer    nest(Nest) -> Live: the page asks first, then plays every load, store and step over
+          the matrices drawn as tiles; several mappings of one op can be compared
+Assumes   the events are Nest.walk's, in its order
+Ignores   time: every event is one step of the player, however long the hardware takes
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import islice
+from typing import Any
+
+from .. import units
+from ..loopnest import Event, Nest
+from ..loopnest.nest import Hold, Item, Loop, Operand, spaces
+from ..ops import BYTES
+from .live import Live
+
+EVENTS = 4000  # of all mappings of one figure: each costs the page 3 to 12 bytes
+
+Ranges = Mapping[str, tuple[int, int]]  # dim -> (start, stop)
+Question = tuple[str, str, list[str], list[int]]  # what is asked, the verdict, options, right ones
+
+
+def nest(nests: Nest | Sequence[Nest], names: Sequence[str] = ()) -> Live:
+    """A player of one loop nest, or of several mappings of the same op.
+
+    nests   what to play; the first is shown first
+    names   what each is called in lists; without any, its text
+
+    Raises ValueError for no nest, nests of several ops, names that do not tell them apart, and
+    for more than EVENTS loads, stores and steps in all.
+    """
+    nests = [nests] if isinstance(nests, Nest) else list(nests)
+    names = list(names) or [one.text for one in nests]
+    if not nests or any(one.op != nests[0].op for one in nests):
+        ops = ", ".join(dict.fromkeys(repr(one.op) for one in nests)) or "no nest"
+        raise ValueError(f"figures.nest: expected nests of one op, got {ops}. Give every op a "
+                         "figure of its own")
+    if len(names) != len(nests) or len(set(names)) != len(names):
+        raise ValueError(f"figures.nest: expected a name of its own for each of {len(nests)} "
+                         f"nests, got {', '.join(map(repr, names))}")
+    walks, left = [], EVENTS
+    for one in nests:
+        walks.append(list(islice(one.walk(), left + 1)))
+        left -= len(walks[-1])
+        if left < 0:
+            raise ValueError(
+                f"figures.nest: {one.text!r} takes the figure past {EVENTS} loads, stores and "
+                "steps, the most that a reader can follow. Use larger tiles, or a smaller op")
+    first = nests[0]
+    operands = spaces(first.op)[1]
+    question, verdict, answers, right = (_compare(nests, names) if len(nests) > 1
+                                         else _again(first))
+    says = [_about(first, operands), question]
+    data = {
+        "says": says, "answers": answers, "right": right, "verdict": verdict,
+        "flops": first.op.algorithmic.flops, "sizes": first.sizes,
+        "dims": list(first.sizes), "order": list(operands),  # JSON objects keep no order
+        "tensors": {name: {"dims": operand.dims, "role": operand.role,
+                           "bytes": BYTES[operand.dtype]} for name, operand in operands.items()},
+        "products": _products(operands),
+        "nests": [{"name": name, **_data(one, walk)}
+                  for name, one, walk in zip(names, nests, walks, strict=True)]}
+    return Live("nest", data, "\n\n".join(says), (
+        ("What each mapping moves over HBM (derived)", _totals(nests, names)),
+        *((f"{name}: the nest as code", [["line"], *([_solid(words)] for words in one.lines())])
+          for name, one in zip(names, nests, strict=True)),
+        *((f"{name}: what is on chip", _resident(one))
+          for name, one in zip(names, nests, strict=True))),
+        "a player of the nest's loads and stores")
+
+
+# --- the question and the tables ---------------------------------------------------------------
+
+
+def _about(first: Nest, operands: Mapping[str, Operand]) -> str:
+    kept = [name for name, operand in operands.items() if operand.role == "kept"]
+    given = ", ".join(f"{f.name}={getattr(first.op, f.name)!r}" for f in fields(first.op)
+                      if f.name == "dtype" or getattr(first.op, f.name) != f.default)
+    return (f"{type(first.op).__name__}({given}) is computed in tiles. A load brings a tile on "
+            "chip each time its line of the nest is reached; the tile stays while the lines "
+            "inside it run."
+            + "".join(f" {name} is made on chip and never crosses HBM." for name in kept))
+
+
+def _compare(nests: Sequence[Nest], names: Sequence[str]) -> Question:
+    moved = [one.achieved.hbm_bytes for one in nests]
+    answers = [name if name == one.text else f"{name}: {one.text}"
+               for name, one in zip(names, nests, strict=True)]
+    right = [i for i, n in enumerate(moved) if n == min(moved)]
+    return (f"Here are {len(nests)} mappings. Which of them moves the fewest bytes over HBM?",
+            f"{' and '.join(names[i] for i in right)}: {units.show(min(moved), 'B')}, the fewest "
+            "bytes.", answers, right)
+
+
+def _again(one: Nest) -> Question:
+    """How often the input that comes back most crosses HBM, among what one may take for it."""
+    rows = [r for r in one.resident if r.level == 0 and r.read_bytes]
+    row = max(rows, key=lambda r: r.times)
+    steps = [other.runs // max(other.times, 1) for other in rows]  # tiles of each tensor
+    found = {1, row.times, row.runs, *(r.times for r in rows), *steps}
+    for far in (2, 4):
+        found |= {row.times * far} if len(found) < 3 else set()
+    # The right one, and those nearest to it.
+    answers = sorted(sorted(found, key=lambda n: abs(n - row.times))[:4])
+    words = ["once" if n == 1 else f"{n} times" for n in answers]
+    right = answers.index(row.times)
+    return (f"The nest is {one.text!r}. How many times does each byte of {row.name} cross HBM?",
+            f"Each byte of {row.name} crosses {words[right]}.", words, [right])
+
+
+def _totals(nests: Sequence[Nest], names: Sequence[str]) -> list[list[str]]:
+    tensors = [name for name in spaces(nests[0].op)[1] if name in nests[0].reloads]
+    memories = list(dict.fromkeys(memory for one in nests for memory in one.held))
+    rows = [["mapping", *(f"{name}, times" for name in tensors), "read", "written", "Q", "I",
+             *(f"most in {memory}" for memory in memories)]]
+    for name, one in zip(names, nests, strict=True):
+        count = one.achieved
+        rows.append([name, *(str(one.reloads[tensor]) for tensor in tensors),
+                     units.show(count.hbm_read_bytes, "B"), units.show(count.hbm_write_bytes, "B"),
+                     units.show(count.hbm_bytes, "B"), units.show(count.intensity, "FLOP/B"),
+                     *(units.mebi(one.resident_bytes(memory)) for memory in memories)])
+    return rows
+
+
+def _resident(one: Nest) -> list[list[str]]:
+    return [["tensor", "held in", "block", "takes", "runs", "times", "read", "written"],
+            *([r.name, r.memory, " x ".join(map(str, r.block)), units.mebi(r.bytes),
+               f"{r.runs:,}", str(r.times), units.show(r.read_bytes, "B"),
+               units.show(r.write_bytes, "B")] for r in one.resident)]
+
+
+def _solid(words: str) -> str:
+    """Indentation that HTML keeps."""
+    code = words.lstrip(" ")
+    return "\N{NO-BREAK SPACE}" * (len(words) - len(code)) + code
+
+
+# --- what the page plays -------------------------------------------------------------------------
+
+
+def _products(operands: Mapping[str, Operand]) -> list[list[str]]:
+    """The tensors of each product, in the order they are made: its inputs, then its result."""
+    found: list[list[str]] = [[]]
+    for name, operand in operands.items():
+        found[-1].append(name)
+        if operand.role == "kept":
+            found.append([name])
+    return found
+
+
+def _data(one: Nest, walk: Sequence[Event]) -> dict[str, Any]:
+    operands = spaces(one.op)[1]
+    lines = list(_lines(one, one.items, (), operands, len(_products(operands)), None))
+    for line, words in zip(lines, one.lines(), strict=True):
+        # What follows a colon counts: it would answer the question.
+        line["words"] = re.sub(r":? *$|: .*$", "", words.strip())
+    spans = {dim: sorted({event.where[dim] for event in walk if event.kind == "step"})
+             for dim in one.sizes}
+    place = {dim: {span: i for i, span in enumerate(of)} for dim, of in spans.items()}
+    width = max(len(_base36(len(of) - 1)) for of in spans.values())
+    order = _order(operands, one.items, {dim: (0, n) for dim, n in one.sizes.items()}, 0)
+    events = [_event(event, line, place, width)
+              for event, line in zip(walk, order, strict=True)]
+    count = one.achieved
+    return {"text": one.text, "lines": lines, "spans": spans, "width": width,
+            "events": " ".join(events), "times": one.reloads, "held": one.held,
+            "read": count.hbm_read_bytes, "written": count.hbm_write_bytes}
+
+
+def _lines(one: Nest, items: Sequence[Item], path: tuple[int, ...],
+           operands: Mapping[str, Operand], products: int, product: int | None,
+           at: int = 0) -> Iterator[dict[str, Any]]:
+    """What stands in each line of Nest.lines, and in which lines it stands.
+
+    path      lines around it: loops, and holds that stay while it runs
+    product   of the chain's products, the one that this part computes; None: all
+    """
+    if not items:
+        yield {"kind": "step", "path": path, "product": product}
+        return
+    first, *rest = items
+    if isinstance(first, Loop):
+        yield {"kind": "loop", "path": path, "dim": first.dim, "step": first.step}
+        yield from _lines(one, rest, (*path, at), operands, products, product, at + 1)
+    elif isinstance(first, Hold):
+        row = next(r for r in one.resident if (r.name, r.level) == (first.name, first.level))
+        held = {"path": path, "name": first.name, "level": first.level, "memory": row.memory,
+                "bytes": row.bytes}
+        yield {"kind": "keep" if operands[first.name].role == "kept" else "load", **held}
+        yield from _lines(one, rest, (*path, at), operands, products, product, at + 1)
+        if operands[first.name].role == "out":
+            yield {"kind": "store", **held, "path": (*path, at)}
+    else:
+        for i, part in enumerate(first):
+            own = i if product is None and len(first) == products else product
+            yield from _lines(one, part, path, operands, products, own, at)
+            at += _height(part, operands)
+
+
+def _height(items: Sequence[Item], operands: Mapping[str, Operand]) -> int:
+    """Lines that these items take in Nest.lines."""
+    parts = [item for item in items if not isinstance(item, Loop | Hold)]
+    stores = sum(isinstance(item, Hold) and operands[item.name].role == "out" for item in items)
+    inner = sum(_height(part, operands) for of in parts for part in of) if parts else 1
+    return len(items) - len(parts) + stores + inner
+
+
+def _order(operands: Mapping[str, Operand], items: Sequence[Item], at: Ranges,
+           line: int) -> Iterator[int]:
+    """The line of each event of Nest.walk, which does not name it."""
+    if not items:
+        yield line
+        return
+    first, *rest = items
+    if isinstance(first, Loop):
+        start, stop = at[first.dim]
+        for here in range(start, stop, first.step):
+            there = {**at, first.dim: (here, min(here + first.step, stop))}
+            yield from _order(operands, rest, there, line + 1)
+    elif isinstance(first, Hold):
+        role = operands[first.name].role
+        if role != "kept":
+            yield line
+        yield from _order(operands, rest, at, line + 1)
+        if role == "out":
+            yield line + 1 + _height(rest, operands)
+    else:
+        for part in first:
+            yield from _order(operands, part, at, line)
+            line += _height(part, operands)
+
+
+def _event(event: Event, line: int, place: Mapping[str, Mapping[tuple[int, int], int]],
+           width: int) -> str:
+    """An event as text, in base 36: its line, then bytes an element or, of a step, its ranges.
+
+    The ranges of a block that moves follow from its line and the step next to it.
+    """
+    if event.kind == "step":
+        return f"{_base36(line)}." + "".join(
+            _base36(place[dim][span]).rjust(width, "0") for dim, span in event.where.items())
+    n = _elements(event.where.values())
+    each, rest = divmod(event.bytes, n)
+    if rest:
+        raise ValueError(f"figures.nest: {event!r} moves no whole number of bytes an element")
+    return _base36(line) + (f"-{each}" if each else "-")
+
+
+def _elements(spans: Iterable[tuple[int, int]]) -> int:
+    n = 1
+    for start, stop in spans:
+        n *= stop - start
+    return n
+
+
+def _base36(n: int) -> str:
+    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+    return digits[n] if n < 36 else _base36(n // 36) + digits[n % 36]
