@@ -380,7 +380,7 @@ def turn() -> Iterator[AnyPart]:
            "tensor": "A transpose there is a matmul with an identity. The result stands in PSUM, "
                      "and another engine has to bring it back.",
            "vector": "It turns small blocks, 32 × 32, within SBUF or PSUM. No HBM bytes."}
-    wrong = {"none": "The device does turn something here. Which engine?",
+    wrong = {"none": "The device does turn something here: name the engine that does.",
              "dma": "Here nothing is turned by the DMA engines.",
              "tensor": "Here the array has no part in it.",
              "vector": "Here the Vector Engine turns nothing."}
@@ -567,7 +567,7 @@ def vector(vector: int, vector_clock: float, scalar: int, scalar_clock: float,
         top = rates[key]
         yield Part(name, n / top, "s", f"n / rate = {n:,} / ({both[key][0]} × "
                    f"{clock_(both[key][1])})",
-                   {"1.0 TFLOP/s taken as elements a second": n / FACTS["vector_peak_flops.fp32"],
+                   {"the 1.0 TFLOP/s taken as elements a second": n / FACTS["vector_peak_flops.fp32"],
                     "the Tensor Engine's clock": n / both[key][0] / CLOCKS["clock"],
                     "one element a cycle": n / both[key][1],
                     "bytes in place of elements": 2 * n / top},
