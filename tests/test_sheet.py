@@ -244,9 +244,9 @@ CONFLICTS = [  # reference: what the documents disagree on
     ("trn2", "device", "Tensor Engine peak, fp8", [16 * V3, 1299e12]),
     ("trn2", "device", "Tensor Engine peak, sparse", [32 * V3, 2563e12]),
     ("trn2", "device", "Tensor Engine peak, fp32", [2 * V3, 181e12]),
-    ("trn2", "device", "bandwidth, HBM", [3e12, 2.9e12, 4 * 716e9]),
-    ("trn3", "device", "bandwidth, HBM", [4.9e12, 4.7e12]),
-    ("trn1", "device", "bandwidth, HBM", [820e9, 820 * 2**30, 800e9]),
+    ("trn2", "device", "HBM bandwidth", [3e12, 2.9e12, 4 * 716e9]),
+    ("trn3", "device", "HBM bandwidth", [4.9e12, 4.7e12]),
+    ("trn1", "device", "HBM bandwidth", [820e9, 820 * 2**30, 800e9]),
     ("trn1", "core", "one DMA engine", [17e9, 27.2e9, 27 * 2**30]),
     ("trn2", "core", "one DMA engine", [23e9, 27.2e9]),
     ("trn3", "core", "Tensor Engine peak, fp8", [2 * V3, 2 * 128, 8 * 128]),
@@ -273,7 +273,8 @@ def test_the_profilers_ratio_is_one_core_over_a_whole_stack():
 def test_binary_units_show_as_they_were_printed():
     rival = sheet.of("trn1", "device")["HBM"].rivals[0]
     assert rival.text == "880.5 GB/s" and sheet.figure_of(rival).startswith("820 GiB/s; ")
-    assert "27 GiB/s; binary unit" in repr(sheet.of("trn1").conflicts)
+    assert "27 GiB/s; binary unit" in sheet.of("trn1").conflicts._repr_html_()
+    assert "2048 GiB/s; unresolved" in repr(sheet.of("trn3").conflicts)
 
 
 # --- recordings ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
@@ -151,6 +152,7 @@ NKI |= {"sbuf_bytes": "sbuf_size_bytes", "sbuf_partition_bytes": "sbuf_fmax_byte
 PRODUCTS = {"sbuf_bytes": ("pmax", "sbuf_partition_bytes"),
             "psum_bytes": ("pmax", "psum_num_banks", "psum_bank_partition_bytes")}
 WIDTH = 96  # columns of text output
+NAME = 34  # columns of it that a name may take before it wraps
 
 # Shown, but the course computes with another figure of the same thing.
 NOT_USED = ("documented_ridge", "figure_hbm_bandwidth", "dma_profiler_bandwidth",
@@ -287,7 +289,7 @@ class Row:
     @property
     def words(self) -> str:
         """Quantity, and what it is of."""
-        return f"{self.quantity}, {self.of}" if self.of else self.quantity
+        return _words([self])
 
     @property
     def figures(self) -> tuple[tuple[str, Spec], ...]:
@@ -320,7 +322,7 @@ class Conflicts(tuple[Conflict, ...]):
         lines: list[str] = []
         for i, one in enumerate(self):
             lines += ["", one.quantity, *_lines([
-                (s.text, s.kind, _key(s), figure_of(s)) for s in one.figures])]
+                (s.text, _key(s), f"{s.kind}: {figure_of(s)}") for s in one.figures])]
             if settles := self._said(i):
                 lines += textwrap.wrap(f"Day 4: {settles}", WIDTH, initial_indent="  ",
                                        subsequent_indent="    ")
@@ -379,7 +381,7 @@ class Sheet:
                        *(s for s in beside if s.text not in said))
             key = (row.quantity, row.scope, tuple(s.text for s in figures))
             rows = [*(found[key][0] if key in found else ()), row]
-            found[key] = rows, Conflict(_words(rows, self.machine), rows[0].fact, figures,
+            found[key] = rows, Conflict(_words(rows), rows[0].fact, figures,
                                         settles.how)
         return Conflicts(conflict for _, conflict in found.values())
 
@@ -446,8 +448,8 @@ class Sheet:
                     ("rival" if i else "used", *values, level)
                     for i, (level, values) in enumerate(ridges)])
             lines += _lines([
-                (_words(same, self.machine, symbol=True) if role in OWN else f"  {role}",
-                 "( ) " * (role == "shown") + s.text, s.kind, _key(s), figure_of(s))
+                (_words(same, symbol=True) if role in OWN else f"  {role}",
+                 "( ) " * (role == "shown") + s.text, _key(s), f"{s.kind}: {figure_of(s)}")
                 for same in merged for role, s in same[0].figures])
         return "\n".join([*lines, "", "( ) shown; the course computes with another figure"])
 
@@ -457,7 +459,7 @@ class Sheet:
             tables = [_ridge_table(*self._ridges())] if group == "Ridge" else []
             body = "".join(
                 f'<tr class="{role}"><th scope="row">'
-                f"{_title(same, self.machine) if role in OWN else role}</th>"
+                f"{_title(same) if role in OWN else role}</th>"
                 f"{_cells(s, role != 'recorded' and s.source != 'caller')}</tr>"
                 for same in merged for role, s in same[0].figures)
             tables += [f"<table><tbody>{body}</tbody></table>"] * bool(body)
@@ -526,7 +528,8 @@ def figure_of(spec: Spec) -> str:
     """What a figure is a figure of: what it says itself, or where it is printed."""
     printed = spec.holds or "printed under " + spec.source.partition(", ")[2]
     if spec.unit == "B/s" and spec.kind == "documented" and spec.value % 2**30 == 0:
-        return f"{units.mebi(spec.value)}/s; {printed}"  # base units hide what was printed
+        gib = spec.value / units.UNITS["GiB/s"][0]
+        return f"{units.significant(gib)} GiB/s; {printed}"  # base units hide what was printed
     return printed
 
 
@@ -539,7 +542,7 @@ def _stem(fact: str) -> str:
 
 def _row(stem: str, of: str, spec: Spec, scope: str) -> Row:
     group = _GROUP.get(stem, NO_WORDS)
-    symbol = SYMBOLS.get(stem, NKI.get(stem, ""))
+    symbol = SYMBOLS.get(stem, NKI.get(stem, "") if scope == "core" else "")
     return Row(group, WORDS.get(group, {}).get(stem, stem), f"{stem}.{of}" if of else stem, of,
                symbol, spec, scope, stem not in NOT_USED)
 
@@ -648,17 +651,18 @@ def _recorded(m: Machine, row: Row, spec: Spec) -> Row:
 # --- text and HTML ----------------------------------------------------------------------------
 
 
-def _words(same: Sequence[Row], m: Machine, symbol: bool = False) -> str:
-    row = same[0]
-    of = " ".join(one.of for one in same)
-    parts = ["device" if row.scope == "device" != m.scope and "device" not in row.quantity else "",
-             row.quantity, of, row.symbol if symbol and _stem(row.fact) in NKI else ""]
-    return ", ".join(filter(None, parts))
+def _words(same: Sequence[Row], symbol: bool = False) -> str:
+    """The quantity of rows that differ in what they are of alone."""
+    row, of = same[0], " ".join(one.of for one in same)
+    device = row.scope == "device" and row.group == CONTEXT and "device" not in row.quantity
+    parts = (f"{of} {row.quantity}", "") if row.symbol == "BW" else (row.quantity, of)
+    return ", ".join(filter(None, ("device" * device, *parts, row.symbol if symbol and
+                                   _stem(row.fact) in NKI else "")))
 
 
-def _title(same: Sequence[Row], m: Machine) -> str:
+def _title(same: Sequence[Row]) -> str:
     symbol = same[0].symbol
-    return _e(_words(same, m)) + (f" <code>{_e(symbol)}</code>" if symbol else "")
+    return _e(_words(same)) + (f" <code>{_e(symbol)}</code>" if symbol else "")
 
 
 def _key(spec: Spec) -> str:
@@ -671,16 +675,18 @@ def _number(value: float) -> str:
 
 
 def _lines(cells: Sequence[tuple[str, ...]]) -> list[str]:
-    """Aligned columns; the last one, which is words, wraps under itself."""
+    """Aligned columns; the first and the last one, which are words, wrap."""
     if not cells:
         return []
-    *widths, _ = (max(map(len, column)) for column in zip(*cells, strict=True))
+    widths = [min(max(map(len, column)), NAME) for column in zip(*cells, strict=True)]
+    widths[-1] = max(WIDTH - sum(widths[:-1]) - 2 * len(widths), 24)
     found = []
-    for *row, last in cells:
-        start = "  " + "".join(cell.ljust(w + 2) for cell, w in zip(row, widths, strict=True))
-        found += textwrap.wrap(last, max(WIDTH, len(start) + 24), initial_indent=start,
-                               subsequent_indent=" " * len(start),
-                               break_long_words=False) or [start.rstrip()]
+    for row in cells:
+        wrapped = [textwrap.wrap(cell, width, break_long_words=False, subsequent_indent="  ")
+                   if at == 0 else textwrap.wrap(cell, width, break_long_words=False)
+                   for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        found += ["".join(f"  {cell:{width}}" for cell, width in zip(line, widths, strict=True))
+                  .rstrip() for line in zip_longest(*wrapped, fillvalue="")]
     return found
 
 
