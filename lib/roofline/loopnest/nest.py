@@ -13,10 +13,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import units
 from ..count import Count, Uncounted
+
+if TYPE_CHECKING:
+    from ..ops import Op  # same layer: a value that is passed in
 
 SUM_BYTES = 4  # partial sums are fp32, on chip and where they spill
 
@@ -100,7 +103,7 @@ def spaces(op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
 
     Raises Uncounted for an op without one.
     """
-    match type(op).__name__:  # an op is passed in: a module of the same layer is not imported
+    match type(op).__name__:
         case "Matmul":
             sizes, dims = dict(m=op.M, k=op.K, n=op.N), dict(A="mk", B="kn", C="mn")
         case "Linear" if op.scales == "none":
@@ -149,7 +152,7 @@ class Nest:
     Raises NestError for text that is no nest of this op, Uncounted for an op without loops.
     """
 
-    op: Any
+    op: "Op"
     text: str
     memories: tuple[str, ...] = ()
 

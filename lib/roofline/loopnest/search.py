@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import machine, units
 from ..count import Count, Uncounted
@@ -21,6 +21,7 @@ from .nest import Hold, Item, Loop, Nest, NestError, Operand, spaces
 
 if TYPE_CHECKING:
     from ..machine import Machine
+    from ..ops import Op
 
 CORE = ("SBUF", "PSUM")
 
@@ -74,7 +75,7 @@ class _Place(NamedTuple):
     depth: int
 
 
-def place(op: Any, loops: str, **given: int) -> Nest:
+def place(op: "Op", loops: str, **given: int) -> Nest:
     """The nest with these loops and the fewest HBM bytes that fits the buffers.
 
     loops   the nest's text without names: "m128 n512 k128"; "b128 (f128 d128) (e512 f128)"
@@ -199,7 +200,7 @@ class Best:
                 f"{units.show(self.bound, 'B')}; this nest moves {times}")
 
 
-def best(op: Any, tile: tuple[int, int, int] | None = None, **given: int) -> Best:
+def best(op: "Op", tile: tuple[int, int, int] | None = None, **given: int) -> Best:
     """The nest with the least Q: any loops in any order, each tensor at any one place.
 
     op      Matmul, or Linear without scales
@@ -304,7 +305,7 @@ def _engine_tile() -> tuple[int, int, int]:
     return m, k, n
 
 
-def _product(what: str, op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
+def _product(what: str, op: "Op") -> tuple[dict[str, int], dict[str, Operand]]:
     sizes, tensors = spaces(op)
     if (len(sizes), len(tensors)) != (3, 3):
         raise Uncounted(f"{what}: got {type(op).__name__}; it is known for Matmul and Linear. For "
@@ -312,7 +313,7 @@ def _product(what: str, op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
     return sizes, tensors
 
 
-def bound(op: Any, capacity_bytes: int) -> int:
+def bound(op: "Op", capacity_bytes: int) -> int:
     """Bytes that any schedule of a Matmul or Linear moves at least, rounded down.
 
     capacity_bytes   of all on-chip buffers together
