@@ -7,9 +7,11 @@ Assumes   a browser of 2023 or later; without script each shows its text and dat
 Ignores   the network: nothing is fetched, so a saved page works from a file too
 """
 
+from .clockworks import clockwork
 from .crossovers import crossover
 from .forms import form, form_script
 from .live import Live
+from .nests import nest
 from .rooflines import Case, roofline
 
-__all__ = ["Case", "Live", "crossover", "form", "form_script", "roofline"]
+__all__ = ["Case", "Live", "clockwork", "crossover", "form", "form_script", "nest", "roofline"]
