@@ -121,7 +121,8 @@ def test_another_figure_in_use_changes_the_ridge():
     assert page["HBM"].kind == "assumed" and page["HBM"].rivals[0].text == "375 GB/s"
     ridge = page["ridges.bf16"]
     assert (ridge.spec.value, ridge.kind) == (V3 / 397e9, "assumed")
-    assert "src-caller" not in page._repr_html_()
+    for shown in (page._repr_html_(), page.conflicts._repr_html_()):
+        assert "397 GB/s" in shown and "src-caller" not in shown
 
 
 def test_matmul_issue_is_of_v2_alone():
@@ -289,6 +290,10 @@ def test_a_recording_joins_its_row_and_gives_a_ridge():
     assert [s.value for s in ridge] == [V3 / 402e9]
     for shown in (repr(page), page._repr_html_(), page.csv()):
         assert "402 GB/s" in shown and "recorded" in shown
+    assert "measured: 402 GB/s (HBM)" in repr(page)
+    hbm = next(one for one in page.conflicts if one.fact == "bandwidths.HBM")
+    assert hbm.figures[-1] == COPY and hbm.figures[0].text == "375 GB/s"
+    assert "src-day4" not in page._repr_html_() + page.conflicts._repr_html_()
     assert sheet.of("trn2")["HBM"].recorded is None
 
 

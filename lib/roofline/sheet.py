@@ -379,10 +379,10 @@ class Sheet:
             said = {s.text for s in (row.spec, *row.rivals)}
             figures = (replace(row.spec, rivals=()), *row.rivals,
                        *(s for s in beside if s.text not in said))
+            figures += (row.recorded,) if row.recorded else ()
             key = (row.quantity, row.scope, tuple(s.text for s in figures))
             rows = [*(found[key][0] if key in found else ()), row]
-            found[key] = rows, Conflict(_words(rows), rows[0].fact, figures,
-                                        settles.how)
+            found[key] = rows, Conflict(_words(rows), rows[0].fact, figures, settles.how)
         return Conflicts(conflict for _, conflict in found.values())
 
     def _beside(self, facts: Iterable[str]) -> list[Spec]:
@@ -435,8 +435,9 @@ class Sheet:
                 columns.setdefault(tuple(s.value for _, s in row.figures), []).append(row)
         heads = [" ".join(row.of for row in same) for same in columns.values()]
         figures = zip(*([same[0].spec, *same[0].rivals] for same in columns.values()), strict=True)
-        return heads, [(line[0].holds.partition(" / ")[2], [
-            units.significant(s.value, 4) for s in line]) for line in figures]
+        return heads, [
+            (f"{line[0].kind}: " * (line[0].kind in RECORDED) + line[0].holds.partition(" / ")[2],
+             [units.significant(s.value, 4) for s in line]) for line in figures]
 
     def __repr__(self) -> str:
         lines = [f"{self.machine.name} ({self.machine.key}, {self.machine.scope})"]
@@ -460,8 +461,7 @@ class Sheet:
             body = "".join(
                 f'<tr class="{role}"><th scope="row">'
                 f"{_title(same) if role in OWN else role}</th>"
-                f"{_cells(s, role != 'recorded' and s.source != 'caller')}</tr>"
-                for same in merged for role, s in same[0].figures)
+                f"{_cells(s)}</tr>" for same in merged for role, s in same[0].figures)
             tables += [f"<table><tbody>{body}</tbody></table>"] * bool(body)
             blocks.append(f'<section><p class="rl-sheet-group">{_e(group)}</p>'
                           f"{''.join(tables)}</section>")
@@ -494,7 +494,6 @@ def of(machine: str | Machine, scope: str | None = None,
     rows = [*_roofs(m), *_facts(m)]
     if "throttle_start" not in m.facts:
         rows += _throttled(m)
-    whole = None
     if m.scope == "core":
         rows += _not_restated(m, {row.fact for row in rows})
     if m.scope in ("core", "lnc2"):
@@ -665,10 +664,6 @@ def _title(same: Sequence[Row]) -> str:
     return _e(_words(same)) + (f" <code>{_e(symbol)}</code>" if symbol else "")
 
 
-def _key(spec: Spec) -> str:
-    return spec.source.partition(",")[0]
-
-
 def _number(value: float) -> str:
     """As many digits as a float holds without noise; whole numbers in full."""
     return str(int(value)) if value == int(value) else f"{value:.12g}"
@@ -694,9 +689,21 @@ def _e(text: str) -> str:
     return html.escape(text)
 
 
-def _cells(spec: Spec, linked: bool = True) -> str:
-    key = _e(_key(spec))
-    source = f'<a href="../sources.html#src-{key}">{key}</a>' if linked else key
+def _key(spec: Spec) -> str:
+    return spec.source.partition(",")[0]
+
+
+# The sources of machine.toml, which are what the page of sources lists.
+_LISTED = {_key(s) for m in (*ALL.values(), *(get(key, "device") for key in ALL),
+                             *INSTANCES.values())
+           for specs in (m.peaks, m.bandwidths, m.facts) for spec in specs.values()
+           for s in (spec, *spec.rivals)}
+
+
+def _cells(spec: Spec) -> str:
+    source = key = _e(_key(spec))
+    if _key(spec) in _LISTED:
+        source = f'<a href="../sources.html#src-{key}">{key}</a>'
     return (f"<td>{_e(spec.text)}</td><td>{_e(spec.kind)}</td><td>{source}</td>"
             + (f"<td>{_e(figure_of(spec))}</td>" if spec.holds else
                f'<td><span class="place">{_e(figure_of(spec))}</span></td>'))
