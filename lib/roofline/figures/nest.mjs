@@ -329,6 +329,11 @@ function render({ model, el }) {
     "aria-label": "Event" });
   slide.addEventListener("input", () => go(Number(slide.value), false));
   const play = button("Play", () => (state.timer ? stop() : start()));
+  // Who asked for less motion gets a coarse step for each press.
+  const coarse = () => Math.ceil(now().events.length / 20);
+  const naming = () => {
+    play.textContent = calm.matches ? `On by ${coarse()}` : state.timer ? "Pause" : "Play";
+  };
 
   function update() {
     const here = draw(), { nest, sum, event } = here;
@@ -353,6 +358,7 @@ function render({ model, el }) {
       const most = nest.held[name] ?? 0;
       read(`in ${name}`, `${mebi(held[name])}, at most ${mebi(most)}`, most && held[name] / most);
     }
+    naming();
     slide.max = nest.events.length;
     slide.value = state.at;
     slide.setAttribute("aria-valuetext", `${state.at} of ${nest.events.length}`);
@@ -376,23 +382,23 @@ function render({ model, el }) {
   const stores = ({ kind, level }) => kind === "store" && !level;
 
   function start() {
-    const { events } = now(), most = events.length;
+    const most = now().events.length;
     if (state.at >= most) state.at = 0;
-    // Who asked for less motion gets one coarse step a second.
-    const rate = calm.matches ? 1 : Math.min(state.speed, FRAMES);
-    const step = calm.matches ? Math.max(state.speed, Math.ceil(most / 20)) : state.speed / rate;
+    if (calm.matches) return go(state.at + coarse());
+    const rate = Math.min(state.speed, FRAMES);
     state.timer = setInterval(() => {
       if (!el.isConnected) return stop();
-      go(state.at + step, false);
-      if (state.at >= most) go(most);
+      const next = state.at + state.speed / rate;
+      return go(next, next >= most);
     }, 1000 / rate);
-    play.textContent = "Pause";
+    return naming();
   }
   function stop() {
     clearInterval(state.timer);
     state.timer = 0;
-    play.textContent = "Play";
+    naming();
   }
+  calm.addEventListener("change", stop);
   controls.addEventListener("keydown", (event) => {
     if (!state.revealed || event.target.tagName === "SELECT") return;
     if (event.altKey || event.ctrlKey || event.metaKey) return;
@@ -415,7 +421,7 @@ function render({ model, el }) {
         const here = update();
         say([strong(`${now().name}.`), " ", ...(state.revealed ? told(here) : [now().text])]);
       })] : [];
-    if (state.revealed) {
+    if (state.revealed && !calm.matches) {
       options.push(select(`${el.id}-speed`, "Speed", SPEEDS.map((n) => [n, `${n} event${
         n > 1 ? "s" : ""} a second`]), state.speed, (n) => {
         state.speed = Number(n);

@@ -66,7 +66,8 @@ def nest(nests: Nest | Sequence[Nest], names: Sequence[str] = ()) -> Live:
         "nests": [{"name": name, **_data(one, walk)}
                   for name, one, walk in zip(names, nests, walks, strict=True)]}
     return Live("nest", data, "\n\n".join(says), (
-        ("What each mapping moves over HBM (derived)", _totals(nests, names)),
+        (f"{_op(first)}: bytes over HBM, {len(nests)} mapping{'s' * (len(nests) > 1)} (derived)",
+         _totals(nests, names)),
         *((f"{name}: the nest as code", [["line"], *([_solid(words)] for words in one.lines())])
           for name, one in zip(names, nests, strict=True)),
         *((f"{name}: what is on chip", _resident(one))
@@ -79,12 +80,17 @@ def nest(nests: Nest | Sequence[Nest], names: Sequence[str] = ()) -> Live:
 
 def _about(first: Nest, operands: Mapping[str, Operand]) -> str:
     kept = [name for name, operand in operands.items() if operand.role == "kept"]
-    given = ", ".join(f"{f.name}={getattr(first.op, f.name)!r}" for f in fields(first.op)
-                      if f.name == "dtype" or getattr(first.op, f.name) != f.default)
-    return (f"{type(first.op).__name__}({given}) is computed in tiles. A load brings a tile on "
+    return (f"{_op(first)} is computed in tiles. A load brings a tile on "
             "chip each time its line of the nest is reached; the tile stays while the lines "
             "inside it run."
             + "".join(f" {name} is made on chip and never crosses HBM." for name in kept))
+
+
+def _op(one: Nest) -> str:
+    """The op without what is as always."""
+    given = ", ".join(f"{f.name}={getattr(one.op, f.name)!r}" for f in fields(one.op)
+                      if f.name == "dtype" or getattr(one.op, f.name) != f.default)
+    return f"{type(one.op).__name__}({given})"
 
 
 def _compare(nests: Sequence[Nest], names: Sequence[str]) -> Question:
