@@ -63,8 +63,8 @@ NUMBERS = {
     "day5.uses": dict(A=1536, B=640, adds=640 * 512 * 1536, none=2 * 2 * 640 * 512 * 1536,
                       once=2 * (640 * 512 + 512 * 1536), decides="shapes"),
     "day5.best": dict(Q=2 * 3 * 1024**2, I=1024 / 3, n_ridge=630),
-    "day5.traffic": dict(W=2 * 2048 * 1024 * 2048, Q=56 * MIB,
-                         I=2 * 2048 * 1024 * 2048 / (56 * MIB)),
+    "day5.traffic": dict(W=2 * 2048 * 1536 * 2048, Q=80 * MIB,
+                         I=2 * 2048 * 1536 * 2048 / (80 * MIB)),
     "day5.order": dict(r_A=2, r_B=1, C=5, stays="B"),
     "day5.tilings": dict(
         keeps_1=2 * 128 * 1024, r_A_1=1, r_B_1=1280 / 128, Q_1=ROWS_OF_A, I_1=TILINGS_W / ROWS_OF_A,
@@ -577,9 +577,8 @@ SLIPS = {
         ("I", 683, "by elements"), ("n_ridge", 210, "ridge itself"), ("n_ridge", 420, "C left"),
         ("n_ridge", 315, "elements")],
     "day5.traffic": [
-        ("Q", 16 * MIB, "loaded once"), ("Q", 28 * MIB, "elements"), ("Q", 48 * MIB, "C left out"),
-        ("W", 2**32, "one FLOP"),
-        ("I", 2**33 / (16 * MIB), "loaded once")],
+        ("Q", 20 * MIB, "loaded once"), ("Q", 40 * MIB, "elements"), ("Q", 72 * MIB, "C left out"),
+        ("W", 1.5 * 2**32, "one FLOP"), ("I", 1.5 * 2**33 / (20 * MIB), "loaded once")],
     "day5.order": [
         ("r_A", 1, "stays here"), ("r_A", 8, "a dim that A has"), ("r_B", 8, "does not stay"),
         ("C", 1, "stays here"), ("C", 16, "tiles of C counted")],

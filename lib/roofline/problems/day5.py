@@ -216,7 +216,7 @@ def best(n: int, ridge: float) -> Iterator[AnyPart]:
     ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. In a mapping that does not keep much, "
         "each byte of A crosses HBM {r_A} times, each of B {r_B} times, and C is stored once. Find "
         "W, Q and I.",
-    fixed=dict(M=2048, K=1024, N=2048, r_A=4, r_B=8),
+    fixed=dict(M=2048, K=1536, N=2048, r_A=4, r_B=8),
     draw=lambda r: dict(M=r.choice((1024, 3072)), K=r.choice((512, 1024, 2048)),
                         N=r.choice((1024, 2048, 4096)), r_A=r.choice((2, 4, 6)),
                         r_B=r.choice((8, 12, 16))))
@@ -332,11 +332,11 @@ def tilings(M: int, K: int, N: int) -> Iterator[AnyPart]:
 @problem(
     "day5.spill",
     ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. The loop over K is outermost, in slices "
-        "of {slice}: each slice of A and of B crosses once. C does not fit on chip, so each slice "
-        "adds to all of C: partial sums go out to HBM in fp32 and are read back for the next "
-        "slice. Only the last slice's result is stored as bf16. How often do partial sums make a "
-        "round trip (trips)? How many bytes is one round trip (each)? Find Q and I, and I without "
-        "the round trips (I_best).",
+        "of {slice}: each slice of A and of B crosses once. Only one tile of C is on chip at a "
+        "time, and each slice adds to all of C: partial sums go out to HBM in fp32 and are read "
+        "back for the next slice. Only what the last slice leaves is stored as bf16. How often do "
+        "partial sums make a round trip (trips)? How many bytes is one round trip of all of C "
+        "(each)? Find Q and I, and I without the round trips (I_best).",
     fixed=dict(M=1024, K=1024, N=1024, slice=128),
     draw=lambda r: dict(M=TILE * r.choice((6, 8, 12)), N=WIDE * r.choice((2, 3, 5)),
                         **r.choice([dict(K=slice * count, slice=slice)
