@@ -99,6 +99,15 @@ def test_hbm_of_a_trn2_core_and_its_rivals():
     assert "one HBM stack" in row.rivals[1].holds and "no one generation" in row.rivals[2].holds
 
 
+def test_a_row_shows_its_figures():
+    assert repr(sheet.of("trn2")["dma_engines"]).split("\n") == [
+        "DMA engines", "  16  used  dma-intro  documented: printed under Basic DMA Capabilities"]
+    assert repr(sheet.of("trn2")["sbuf_bytes"]).split("\n") == [
+        "SBUF",
+        "  28 MiB  used   trn2-arch   documented: 128 x 224 KiB",
+        "  28 MB   rival  hw-core-v3  documented: decimal unit as printed"]
+
+
 def test_dma_of_a_trn2_core_and_its_rivals():
     row = sheet.of("trn2")["DMA"]
     assert [s.value for s in (row.spec, *row.rivals)] == [16 * 23e9, 16 * 27.2e9, 435e9]

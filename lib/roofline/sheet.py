@@ -238,7 +238,7 @@ SETTLES: dict[str, Settles] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Row:
     """One quantity of a machine at one scope.
 
@@ -297,6 +297,11 @@ class Row:
         return (("used" if self.used else "shown", self.spec),
                 *(("rival", s) for s in self.rivals),
                 *([("recorded", self.recorded)] if self.recorded else []))
+
+    def __repr__(self) -> str:
+        cells = [(s.text, role, _key(s), f"{s.kind}: {figure_of(s)}")
+                 for role, s in self.figures]
+        return "\n".join([self.words, *_lines(cells)])
 
 
 class Conflict(NamedTuple):
@@ -524,8 +529,10 @@ def settles_names(row: Row, machine: Machine) -> list[str]:
 
 
 def figure_of(spec: Spec) -> str:
-    """What a figure is a figure of: what it says itself, or where it is printed."""
-    printed = spec.holds or "printed under " + spec.source.partition(", ")[2]
+    """What a figure is a figure of: what it says itself, or the place it is from."""
+    key, _, place = spec.source.partition(", ")
+    under = "printed under " if spec.kind == "documented" and place else ""
+    printed = spec.holds or under + (place or key)
     if spec.unit == "B/s" and spec.kind == "documented" and spec.value % 2**30 == 0:
         gib = spec.value / units.UNITS["GiB/s"][0]
         return f"{units.significant(gib)} GiB/s; {printed}"  # base units hide what was printed
