@@ -5,8 +5,11 @@ clocks, widths, SBUF, PSUM, 3 TB/s), the hardware pages (2.9 TB/s, 667 TFLOPS), 
 (716 GB/s), the DMA guide (23 GB/s an engine).
 """
 
+import json
+import re
+
 import pytest
-from pages import ROOT
+from pages import ROOT, cell_source
 
 from roofline import ask, machine, nki
 from roofline.check import WrongAnswer
@@ -77,8 +80,8 @@ NUMBERS = {
                           psum="2 MiB", HBM=375e9, DMA=368e9, kind="derived"),
     "day6.do.ridges": dict(bf16=P / BW, fp32=P / 4 / BW, fp8=2 * P / BW, write="figure"),
     "day6.do.limits": dict(values=512, rows=128, columns=512, takes=1, tiles=8),
-    "day6.do.scope": dict(W_pair=18e9, Q_pair=72e6, P_pair=2 * P, BW_pair=2 * BW,
-                          T_pair=9e9 / P, T_core=9e9 / P, right="either"),
+    "day6.do.scope": dict(W_pair=16e9, Q_pair=72e6, P_pair=2 * P, BW_pair=2 * BW,
+                          T_pair=8e9 / P, T_core=8e9 / P, right="either"),
     "day6.do.own": dict(Q=OWN, I=OWN_W / OWN, Q_once=OWN_ONCE, I_once=OWN_W / OWN_ONCE,
                         side="compute", T_best=OWN_W / (2 * P)),
     "day6.check.lnc": dict(W=17_179_869_184, Q=37_748_736, I=455, Q_once=29_360_128, I_once=585,
@@ -255,3 +258,20 @@ def test_an_eviction_of_fp32_at_the_documented_least():
     """No speed-up is named for fp32 sums in PSUM: 128 elements a cycle is no slip."""
     with pytest.raises(WrongAnswer, match="right for 128 elements a cycle"):
         ask("day6.eviction").check(t_vector=512 / 0.96e9)
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+def test_the_transfers_shown_in_prose_are_all_of_the_files():
+    """The page shows every transfer of `linear`: its own, and those of `multiply` it calls."""
+    cells = json.loads((ROOT / "day6/trn2_sheet.ipynb").read_text())["cells"]
+    (block,) = [block for cell in cells if cell["cell_type"] == "markdown"
+                for block in re.findall(r"```python\n(.*?)```", cell_source(cell), re.S)]
+    source = (ROOT / "day6/kernels.py").read_text()
+    text = "".join(source.split())
+    for shown in re.split(r"^ *\.\.\.\n", block, flags=re.M):
+        assert "".join(shown.split()) in text, shown
+    bodies = [source[source.index(f"def {name}("):] for name in ("multiply", "linear")]
+    in_file = sum(len(re.findall(r"nisa\.dma_\w+\(", body.partition("\n@nki.jit")[0]))
+                  for body in bodies)
+    assert len(re.findall(r"nisa\.dma_\w+\(", block)) == in_file == 3

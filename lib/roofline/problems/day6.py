@@ -299,8 +299,9 @@ def throttle(P: float, W: float, share: float, start: float) -> Iterator[AnyPart
     late, full = (1 - share) * start, W / P
     if not share < 1 or full <= share * start:
         raise ValueError("share has to be below 1, and the work has to outlast the start")
-    yield Part("late", late, "s", f"(1 - {share:g}) × {time(start)} = (1 - {share:g}) × "
-               f"{time(start)}",
+    yield Part("late", late, "s", f"(1 - share) × start = (1 - {share:g}) × {time(start)}"
+               "\nA step is assumed. The profiler's glossary says that the limit ramps up to the "
+               "peak, so this is the most.",
                {"the whole start taken, though some work is done in it": start,
                 "the whole kernel taken at the lower rate": full * (1 - share) / share,
                 "half of the delay": late / 2}, label="Delay")
@@ -433,13 +434,13 @@ def psum(partitions: int, banks: int, values: int) -> Iterator[AnyPart]:
 
 READERS = {"both": "the Vector and the Scalar Engine",
            "tensor": "the Tensor Engine, which wrote it",
-           "gpsimd": "GpSimd", "all": "every engine, and the DMA engines do it alone"}
+           "gpsimd": "GpSimd", "all": "every engine: all of them reach PSUM"}
 READER = Choice(
     "who", "both", READERS,
     "Those two are the engines that read PSUM. On Trn2 both can at once, from different banks.",
     {"tensor": "The Tensor Engine only writes there: its inputs come from SBUF.",
      "gpsimd": "GpSimd has no access to PSUM.",
-     "all": "An eviction is an instruction of an engine that reaches PSUM; not every one does."},
+     "all": "GpSimd has no access to PSUM, and the Tensor Engine only writes there."},
     label="Who can carry it out of PSUM?")
 EVICTED = dict(rows=TILE, columns=BANK)
 
@@ -567,7 +568,8 @@ def vector(vector: int, vector_clock: float, scalar: int, scalar_clock: float,
         top = rates[key]
         yield Part(name, n / top, "s", f"n / rate = {n:,} / ({both[key][0]} × "
                    f"{clock_(both[key][1])})",
-                   {"the 1.0 TFLOP/s taken as elements a second": n / FACTS["vector_peak_flops.fp32"],
+                   {"the 1.0 TFLOP/s taken as elements a second":
+                    n / FACTS["vector_peak_flops.fp32"],
                     "the Tensor Engine's clock": n / both[key][0] / CLOCKS["clock"],
                     "one element a cycle": n / both[key][1],
                     "bytes in place of elements": 2 * n / top},
@@ -810,10 +812,10 @@ def crossover_moves(D: int, F: int, low: float, mid: float, high: float,
         "has W = {W} and Q = {Q} in all. Find P and BW of the logical core, its ridge and T_best. "
         "What time comes out with P and BW of all {cores} cores? By which factor does the device "
         "overstate the bandwidth, and by which P, if one takes the {chip} its page documents?",
-    fixed=dict(P=P, BW=BW, W=2.4e9, Q=24e6, cores=CORES,
+    fixed=dict(P=P, BW=BW, W=3e9, Q=24e6, cores=CORES,
                chip=DEVICE.peaks["bf16"].rivals[0].value),
     units=dict(P="FLOP/s", BW="B/s", W="FLOP", Q="B", chip="FLOP/s"),
-    draw=lambda r: dict(W=r.choice((1.5e9, 3e9, 12e9, 27e9)),
+    draw=lambda r: dict(W=r.choice((1.5e9, 2e9, 12e9, 27e9)),
                         Q=r.choice((9e6, 15e6, 18e6, 21e6, 33e6))))
 @day2.told
 def lnc_scope(P: float, BW: float, W: float, Q: float, cores: int, chip: float,
@@ -1033,7 +1035,7 @@ def do_limits(psum: float, banks: int) -> Iterator[AnyPart]:
         "read, {written} written. One core has P = {P} and BW = {BW}. At the scope of the logical "
         "core: find W and Q, P and BW, and T_best. At the scope of one core: T_best again. Which "
         "scope is right?",
-    fixed=dict(day2.ROOFS, W=9e9, read=26e6, written=10e6),
+    fixed=dict(day2.ROOFS, W=8e9, read=26e6, written=10e6),
     units=dict(day2.ROOF_UNITS, W="FLOP", read="B", written="B"),
     draw=lambda r: dict(W=r.choice((2e9, 5e9, 14e9, 22e9)), read=r.choice((11e6, 17e6, 39e6)),
                         written=r.choice((4e6, 7e6, 13e6))))
