@@ -116,8 +116,8 @@ OTHER_ENGINES = [dict(rows=rows, columns=columns, clock=clock)
 @problem(
     "day3.peak",
     ask=GUIDE + "How many PEs are there? How many FLOPs do they do a cycle? What is P in bf16, and "
-        "in fp32? The Trainium1 guide, with the array and clock of this page, prints whole "
-        "numbers of TFLOP/s. What may account for a small difference from yours?",
+        "in fp32? The Trainium1 guide prints figures slightly above this product for its own array "
+        "and clock. Why?",
     fixed=ENGINE, units=dict(clock="Hz"), draw=lambda r: r.choice(OTHER_ENGINES))
 def peak(rows: int, columns: int, clock: float) -> Iterator[AnyPart]:
     pes = rows * columns
@@ -142,7 +142,7 @@ def peak(rows: int, columns: int, clock: float) -> Iterator[AnyPart]:
                              "more than the difference.",
                   "sparse": "A sparse peak is a multiple, not a third of a percent; this core has "
                             "none."},
-                 label="The small difference?")
+                 label="Why slightly above?")
 
 
 # --- the Vector Engine --------------------------------------------------------------------------
@@ -230,7 +230,8 @@ def cast(tokens: int, D: int, F: int) -> Iterator[AnyPart]:
     yield Part("D_even", even, "", f"P / 2 / rate = {rate(PEAK)} / 2 / {elements}",
                {"a result takes D FLOPs: it takes D multiply-adds": 2 * even,
                 "the clocks left out: PEs over lanes": PES / PARTITIONS,
-                UPSIDE_DOWN: 1 / even, "halved twice": even / 2}, label="D at which both take long")
+                UPSIDE_DOWN: 1 / even, "halved twice": even / 2},
+               label="D at which both take equally long")
     right = "vector" if t_cast > t_mm else "tensor"
     yield Choice("pace", right,
                  {"tensor": "the Tensor Engine", "vector": "the Vector Engine",
@@ -596,8 +597,8 @@ def small_dma(S: int) -> Iterator[AnyPart]:
                   "gone": "a transfer that large has no latency",
                   "hbm": "HBM spreads bytes over its channels, so sizes do not matter",
                   "holds": "nothing: both give the same figure"},
-                 "Alone, such a transfer would spend a good part of its time waiting. What a given "
-                 "number in flight reaches, Day 4 measures.",
+                 "Alone, such a transfer would spend a good part of its time waiting. The guide gives "
+                 "no number in flight: that they overlap is an inference, and Day 4 measures it.",
                  {"gone": "The latency is per transfer, whatever its size.",
                   "hbm": "The guide says the opposite: interleaving does not make small transfers "
                          "fast.",
