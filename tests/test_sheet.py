@@ -108,6 +108,18 @@ def test_a_row_shows_its_figures():
         "  28 MB   rival  hw-core-v3  documented: decimal unit as printed"]
 
 
+def test_a_lone_trn2_core_by_published_times():
+    """Bytes over 2 x p50 - 10 us; the p50 is the mean of a 10 us sample and the real one."""
+    row = sheet.of("trn2")["lone_core_bandwidth"]
+    adamw, silu = 5 * 10944 * 2048 * 4, 2 * 4096 * 7168 * 4  # fp32: 4 in and 1 out, 1 in and 1 out
+    derived = [adamw / (2 * 547.4e-6 - 10e-6), silu / (2 * 294.0e-6 - 10e-6),
+               silu / (2 * 300.9e-6 - 10e-6)]
+    assert [s.value for s in (row.spec, *row.rivals)] == pytest.approx(derived, rel=2e-4)
+    assert not row.used and row.kind == "published"
+    hbm = next(one for one in sheet.of("trn2").conflicts if one.quantity == "HBM bandwidth")
+    assert {"413.2 GB/s", "396.9 GB/s"} <= {figure.text for figure in hbm.figures}
+
+
 def test_dma_of_a_trn2_core_and_its_rivals():
     row = sheet.of("trn2")["DMA"]
     assert [s.value for s in (row.spec, *row.rivals)] == [16 * 23e9, 16 * 27.2e9, 435e9]

@@ -45,6 +45,7 @@ WORDS: dict[str, dict[str, str]] = {
     "Bandwidth": {
         "bandwidths": "bandwidth",
         "hbm_stack_bandwidth": "one HBM stack",
+        "lone_core_bandwidth": "one core that runs alone",
         "figure_hbm_bandwidth": "HBM in the guide's figure",
         "dma_profiler_bandwidth": "DMA in the profiler's metadata",
         "figure_sbuf_bandwidth": "SBUF in the guide's figure",
@@ -155,7 +156,8 @@ WIDTH = 96  # columns of text output
 NAME = 34  # columns of it that a name may take before it wraps
 
 # Shown, but the course computes with another figure of the same thing.
-NOT_USED = ("documented_ridge", "figure_hbm_bandwidth", "dma_profiler_bandwidth",
+NOT_USED = ("documented_ridge", "lone_core_bandwidth", "figure_hbm_bandwidth",
+            "dma_profiler_bandwidth",
             "figure_sbuf_bandwidth", "figure_psum_bandwidth",
             "figure_sbuf_over_hbm_bandwidth", "figure_sbuf_bytes", "figure_hbm_bytes",
             "figure_host_dram_bandwidth", "figure_host_dram_bytes", "vector_peak_flops",
@@ -196,7 +198,7 @@ SETTLES: dict[str, Settles] = {
     "core bandwidths.HBM": Settles(
         "A share of a device's total, or a drawing of no one chip. Copy with one core, then with "
         "all cores that share the stack: the first is what a lone core gets, the second the "
-        "share.", ("figure_hbm_bandwidth",)),
+        "share.", ("figure_hbm_bandwidth", "lone_core_bandwidth")),
     "lnc2 bandwidths.HBM": Settles(
         "What the pair gets from the stack it shares: both cores copy at once."),
     "device bandwidths.HBM": Settles(
