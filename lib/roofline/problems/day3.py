@@ -597,8 +597,9 @@ def small_dma(S: int) -> Iterator[AnyPart]:
                   "gone": "a transfer that large has no latency",
                   "hbm": "HBM spreads bytes over its channels, so sizes do not matter",
                   "holds": "nothing: both give the same figure"},
-                 "Alone, such a transfer would spend a good part of its time waiting. The guide gives "
-                 "no number in flight: that they overlap is an inference, and Day 4 measures it.",
+                 "Alone, such a transfer would spend a good part of its time waiting. The guide "
+                 "gives no number in flight: that they overlap is an inference, and Day 4 measures "
+                 "it.",
                  {"gone": "The latency is per transfer, whatever its size.",
                   "hbm": "The guide says the opposite: interleaving does not make small transfers "
                          "fast.",
