@@ -12,7 +12,7 @@ from itertools import product
 from math import ceil, prod
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import ROOT
 
@@ -332,12 +332,14 @@ def count_by_walking(order, **steps):
     return (loads["A"] / (steps["m"] * steps["k"]), loads["B"] / (steps["k"] * steps["n"]))
 
 
+@settings(deadline=None)
 @given(st.permutations("mnk"), *[st.integers(1, 5)] * 3)
 def test_reloads_match_the_walk(order, m, n, k):
     order = "".join(order)
     assert loopnest.reloads(order, m=m, n=n, k=k) == count_by_walking(order, m=m, n=n, k=k)
 
 
+@settings(deadline=None)
 @given(st.permutations("mnk"), *[st.integers(1, 5)] * 3)
 def test_reloads_are_a_nest_with_each_load_as_far_out_as_its_tile_allows(order, m, n, k):
     op, steps = ops.Matmul(m, k, n), dict(m=m, n=n, k=k)

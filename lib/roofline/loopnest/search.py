@@ -8,6 +8,7 @@ Ignores   time, banks and partitions, room for the next block while this one is 
 """
 
 import math
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -91,16 +92,15 @@ def place(op: "Op", loops: str, **given: int) -> Nest:
     """
     memories = _memories("place", given)
     tensors = spaces(op)[1]
+    named = [name for name in re.findall(r"\w+", loops) if name in tensors]
+    if named:
+        raise NestError(f"place: {loops!r}: got {', '.join(named)}; expected loops alone. Names "
+                        "are placed here: take them out, or say Nest(op, text)")
     # Every name before all loops: always a nest, and its rows price any other place.
     whole = Nest(op, f"{' '.join(tensors)} {loops}", memories)
     items = whole.items[len(tensors):]
     parts = next((item for item in items if not isinstance(item, Loop | Hold)), ())
-    shared = _loops(items[:-1] if parts else items)
-    inner = [_loops(part) for part in parts]
-    if any(len(loops) != len(line) for loops, line in (
-            (shared, items[:-1] if parts else items), *zip(inner, parts, strict=True))):
-        raise NestError(f"place: {loops!r}: expected loops alone, in at most one level of parts; "
-                        "the names are placed here. Take them out, or say Nest(op, text)")
+    shared, *inner = (_loops(line) for line in (items, *parts))
     kept = [name for name, operand in tensors.items() if operand.role == "kept"]
 
     def places(name: str) -> Iterator[_Place]:
