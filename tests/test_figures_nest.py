@@ -208,7 +208,8 @@ def test_the_page_is_walk_for_random_nests(page_of):  # noqa: F811
         for (event, said, read, written), (status, reads, line) in zip(want, got["found"],
                                                                       strict=True):
             if event.kind == "step":
-                assert status.startswith("multiply ") and line == "multiply", nest
+                assert line == "multiply" and status.startswith("multiply "), nest
+                assert ": nothing moves." in status
                 for dim, (start, stop) in event.where.items():
                     found = re.search(rf"\b{dim} (\d+:\d+)", status)
                     assert not found or found[1] == f"{start}:{stop}"
@@ -256,6 +257,47 @@ def test_the_numbers_at_the_end_are_achieved(nest, page_of):  # noqa: F811
     tiles = {r.name: r.runs // r.times for r in nest.resident if r.read_bytes or r.write_bytes}
     want = Counter(str(nest.reloads[name]) for name, n in tiles.items() for _ in range(n))
     assert Counter(page.locator(".rl-times").all_text_contents()) <= want
+
+
+# Where the marks of a kind lie in their matrices: {tensor: [left, top, right, bottom]}, 0 to 1.
+MARKS = """(kind) => Object.fromEntries([...document.querySelectorAll(
+    `.rl-mark-${kind}`)].map((m) => {
+  const all = [...document.querySelectorAll(`.rl-block[data-of="${m.dataset.of}"]`)].map(
+    (one) => one.getBBox());
+  const [x, y] = [Math.min(...all.map((b) => b.x)), Math.min(...all.map((b) => b.y))];
+  const w = Math.max(...all.map((b) => b.x + b.width)) - x;
+  const h = Math.max(...all.map((b) => b.y + b.height)) - y, b = m.getBBox();
+  return [m.dataset.of, [(b.x - x) / w, (b.y - y) / h, (b.x + b.width - x) / w,
+    (b.y + b.height - y) / h]];
+}))"""
+
+
+@pytest.mark.parametrize("nest", [*[Nest(MATMUL, text) for text, *_ in FOUR], ATTENTION],
+                         ids=lambda nest: nest.text)
+def test_marks_lie_where_the_blocks_are(nest, page_of):  # noqa: F811
+    """What was loaded last is outlined, what the step works on is filled; K lies transposed."""
+    page = page_of(figures.nest(nest)._repr_html_()).page
+    page.click("text=Skip")
+    events = list(nest.walk())
+    dims = {event.name: tuple(event.where) for event in events if event.name}
+    sizes, slide, seen = nest.sizes, page.locator("input[type=range]"), 0
+
+    def box(name, where):
+        (a, b), (c, d) = ([place / sizes[dim] for place in where[dim]] for dim in dims[name])
+        return [a, c, b, d] if name == "K" else [c, a, d, b]
+
+    for at in range(len(events) // 3, len(events), len(events) // 7):
+        at = next(i for i in range(at, len(events)) if events[i].kind == "step")
+        slide.fill(str(at + 1))
+        last = {e.name: e.where for e in events[:at] if e.kind == "load"}
+        held, used = page.evaluate(MARKS, "held"), page.evaluate(MARKS, "step")
+        for name in set(held) & set(dims):
+            assert held[name] == pytest.approx(box(name, last[name]), abs=1e-4)
+        for name in set(used) & set(dims):
+            assert used[name] == pytest.approx(box(name, events[at].where), abs=1e-4)
+        seen += len(held) + len(used)
+        assert set(used) <= set(held)  # one works on what is there
+    assert seen >= 30
 
 
 # --- the page: hands -----------------------------------------------------------------------

@@ -141,7 +141,7 @@ function render({ model, el }) {
     const label = (name, flip) => (flip ? `${name}\u1d40` : name);
     const tall = Math.min(width * 0.85, 380), gap = 14;
     let scale = 1;
-    const px = (n) => Math.max(14, n * scale);
+    const px = (n) => Math.max(16, n * scale);
     const wide = ({ band, top }) => Math.max(px(size(band)[0]), 9 * band.length,
       top ? 9 * top.length + 9 : 0);
     const sum = (of) => of.reduce((a, b) => a + b, 0);
@@ -193,7 +193,7 @@ function render({ model, el }) {
           const spans = own.length > 1 ? [[cut[0][r], bottom], [cut[1][c], right]]
             : [[cut[0][r], bottom]];
           const at = frame(name, box, spans), tile = { box: make("svg:rect", {
-            class: kept ? "rl-block rl-kept" : "rl-block", ...at }) };
+            class: kept ? "rl-block rl-kept" : "rl-block", "data-of": name, ...at }) };
           parts.push(tile.box);
           if (at.width >= 8 * digits + 4 && at.height >= 15 && !kept) {
             tile.words = tick(at.x + at.width / 2, at.y + at.height / 2 + 4, "", "middle");
@@ -236,7 +236,7 @@ function render({ model, el }) {
     }
     const over = [], mark = (name, spans, kind) => {
       const { x, y, width: w, height } = frame(name, drawn.boxes[name], spans);
-      over.push(make("svg:rect", { class: `rl-mark-${kind}`, x, y, width: w, height }));
+      over.push(make("svg:rect", { class: `rl-mark-${kind}`, "data-of": name, x, y, width: w, height }));
     };
     const around = event ? nest.lines[event.line].path.concat(event.line) : [];
     for (const i of around) {
@@ -283,7 +283,7 @@ function render({ model, el }) {
     const { kind, name, level, spans, bytes: moved, near, memory } = event;
     const said = (() => {
       if (kind === "step") {
-        return [strong("multiply"), ` ${nest.through(event.line).map((dim) =>
+        return [strong(event.words), ` ${nest.through(event.line).map((dim) =>
           `${dim} ${near[dim].join(":")}`).join(", ")}: nothing moves.`];
       }
       const tile = `${name} tile ${shape(spans)}`, out = tensors[name].role === "out";
@@ -327,7 +327,10 @@ function render({ model, el }) {
 
   const slide = make("input", { type: "range", id: `${el.id}-event`, min: 0, step: 1,
     "aria-label": "Event" });
-  slide.addEventListener("input", () => go(Number(slide.value), false));
+  slide.addEventListener("input", () => {
+    stop();
+    go(Number(slide.value), false);
+  });
   const play = button("Play", () => (state.timer ? stop() : start()));
   // Who asked for less motion gets a coarse step for each press.
   const coarse = () => Math.ceil(now().events.length / 20);

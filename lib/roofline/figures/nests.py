@@ -16,7 +16,6 @@ from typing import Any
 from .. import units
 from ..loopnest import Event, Nest
 from ..loopnest.nest import Hold, Item, Loop, Operand, spaces
-from ..ops import BYTES
 from .live import Live
 
 EVENTS = 4000  # of all mappings of one figure: each costs the page 3 to 12 bytes
@@ -60,8 +59,8 @@ def nest(nests: Nest | Sequence[Nest], names: Sequence[str] = ()) -> Live:
         "says": says, "answers": answers, "right": right, "verdict": verdict,
         "flops": first.op.algorithmic.flops, "sizes": first.sizes,
         "dims": list(first.sizes), "order": list(operands),  # JSON objects keep no order
-        "tensors": {name: {"dims": operand.dims, "role": operand.role,
-                           "bytes": BYTES[operand.dtype]} for name, operand in operands.items()},
+        "tensors": {name: {"dims": operand.dims, "role": operand.role}
+                    for name, operand in operands.items()},
         "products": _products(operands),
         "nests": [{"name": name, **_data(one, walk)}
                   for name, one, walk in zip(names, nests, walks, strict=True)]}
@@ -88,9 +87,10 @@ def _about(first: Nest, operands: Mapping[str, Operand]) -> str:
 
 def _op(one: Nest) -> str:
     """The op without what is as always."""
-    given = ", ".join(f"{f.name}={getattr(one.op, f.name)!r}" for f in fields(one.op)
-                      if f.name == "dtype" or getattr(one.op, f.name) != f.default)
-    return f"{type(one.op).__name__}({given})"
+    op: Any = one.op
+    given = ", ".join(f"{f.name}={getattr(op, f.name)!r}" for f in fields(op)
+                      if f.name == "dtype" or getattr(op, f.name) != f.default)
+    return f"{type(op).__name__}({given})"
 
 
 def _compare(nests: Sequence[Nest], names: Sequence[str]) -> Question:
