@@ -257,11 +257,19 @@ def test_phases_and_text():
     assert "last sums move down" in run.phase(96 + 32)
     shown = Clockwork(128, 128, 64, matmuls=2, load="shown")
     assert "the next stationary tile loads" in shown.phase(32 + 64)
-    assert repr(run.at(32)) == (
+    assert run.at(32).text == (
         "Cycle 32 of 381: matmul 1 of 2: moving column 1 of 32 enters (the next stationary tile "
         "loads in the background). 1 of 16,384 PEs multiply (0.0061 %); 1 MACs so far, "
         # 2 x 2.8 GHz / 33
         "169.7 MFLOP/s over the last 33 cycles, 169.7 MFLOP/s since cycle 0.")
+
+
+def test_a_state_as_text():
+    """a.T @ b = [[3, 4], [8, 10]]: after two cycles one sum is in, the next ones are on the way."""
+    run = Clockwork(2, 2, 2, load="kept", array=2)
+    assert repr(run.state(1, [[1, 2], [2, 4]], [[1, 2], [1, 1]])).splitlines() == [
+        "PEs   m 0       m 1", "k 0   1×2 > 2   2×1 > 2", "k 1   2×1 > 3   4",
+        "PSUM  n 0   n 1", "m 0   3     ·", "m 1   ·     ·"]
 
 
 def test_its_text_says_what_is_lost():

@@ -12,6 +12,7 @@ Assumes   documented (NeuronCore-v2 guide): 128 rows and columns of PEs; a movin
 Ignores   instruction dispatch, semaphores, reading SBUF, banks of PSUM, throttling
 """
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +29,7 @@ class ClockworkError(ValueError):
     """A tile, dtype, array or cycle that the engine does not have."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Moment:
     """One cycle of a run, at its end.
 
@@ -50,7 +51,7 @@ class Moment:
     text: str
 
     def __repr__(self) -> str:
-        return self.text
+        return textwrap.fill(self.text, 88)
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,33 @@ class PE:
     total: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class State:
-    """pes[row][column], and PSUM as [M] partitions of N sums, None where none has arrived."""
+    """pes[row][column], and PSUM as [M] partitions of N sums, None where none has arrived.
+
+    Its text shows a PE as weight × value > sum passed down, or as its weight where it is idle.
+    """
 
     pes: tuple[tuple[PE, ...], ...]
     psum: tuple[tuple[float | None, ...], ...]
+
+    def __repr__(self) -> str:
+        def words(pe: PE) -> str:
+            if pe.moving is None:
+                held = " ".join(map(str, pe.held)) or "·"
+                return held if pe.total is None else f"{held} > {pe.total}"
+            products = " + ".join(f"{w}×{v}" for w, v in zip(pe.held, pe.moving, strict=True))
+            return products if pe.total is None else f"{products} > {pe.total}"
+
+        cells = [[words(pe) for pe in row] for row in self.pes]
+        width = max(len(cell) for row in cells for cell in row) + 3
+        lines = ["PEs   " + "".join(f"m {m}".ljust(width) for m in range(len(cells[0])))]
+        lines += [f"k {k:<4}" + "".join(cell.ljust(width) for cell in row)
+                  for k, row in enumerate(cells)]
+        lines += ["PSUM  " + "".join(f"n {n}".ljust(6) for n in range(len(self.psum[0])))]
+        lines += [f"m {m:<4}" + "".join(("·" if v is None else str(v)).ljust(6) for v in row)
+                  for m, row in enumerate(self.psum)]
+        return "\n".join(line.rstrip() for line in lines)
 
 
 @dataclass(frozen=True, repr=False)

@@ -589,6 +589,7 @@ function render({ model, el }) {
     if (!to) return;
     stop();
     reveal(to);
+    el.scrollIntoView({ block: "nearest" });
   });
   new ResizeObserver(() => {
     if (picture.clientWidth && picture.clientWidth !== drawn) draw();

@@ -29,12 +29,13 @@ NOTES = (
 
 def clockwork(machines: Sequence[Machine] = (), *, K: int = 128, M: int = 128, N: int = 512,
               dtype: str = "bf16", matmuls: int = 8, load: str = "hidden",
-              array: int = 0) -> Live:
+              array: int = 0, tables: bool = True) -> Live:
     """The Tensor Engine, to guess at, play and step through.
 
     machines   cores to choose from, the first shown first; without any: Trn1, Trn2, Trn3
     K ... load   the run shown first, as in Clockwork; the question halves its K
     array      0: the core's own; 8 or 4: a toy with every value
+    tables     False where a page asks for their numbers further down
 
     Raises ClockworkError for a run no Clockwork can be, also with half of K.
     """
@@ -47,11 +48,11 @@ def clockwork(machines: Sequence[Machine] = (), *, K: int = 128, M: int = 128, N
     data = {"chips": [chip_data(m) for m in machines], "says": says, "notes": NOTES,
             "start": {"chip": first.key, "K": K, "M": M, "N": N, "dtype": dtype,
                       "matmuls": matmuls, "load": load, "array": array}}
-    return Live("clockwork", data, "\n\n".join(says), (
-        ("Back to back (derived)", _rates(runs)),
-        ("One matmul alone, cycle by cycle (modelled)", _moments(runs[0])),
-        ("What the model is made of", _facts(machines))),
-        "a Tensor Engine to play, pause and step through, cycle by cycle,")
+    shown = (("Back to back (derived)", _rates(runs)),
+             ("One matmul alone, cycle by cycle (modelled)", _moments(runs[0])),
+             ("What the model is made of", _facts(machines)))
+    return Live("clockwork", data, "\n\n".join(says), shown if tables else (),
+                "a Tensor Engine to play, pause and step through, cycle by cycle,")
 
 
 def chip_data(core: Machine) -> dict[str, Any]:
