@@ -27,6 +27,8 @@ Q = 4 * A + 10 * B + C
 # the curriculum's MLP: B 2048, D 1024, F 4096
 FUSED = 2 * (2 * 2048 * 1024 + 2 * 1024 * 4096)
 THREE = FUSED + 2 * 4 * 2048 * 4096
+# page 2's: B 1536, D 512, F 3072, in one kernel
+NARROW = 2 * (2 * 1536 * 512 + 2 * 512 * 3072)
 
 # y = x w: 1024 tokens, 128 -> 512
 X_, W_, Y_ = 2 * 1024 * 128, 2 * 128 * 512, 2 * 1024 * 512
@@ -100,8 +102,8 @@ NUMBERS = {
                                  apart="memory", Q_fused=4_194_304, I_fused=2048, fused="compute"),
     "day5.count.reload": dict(runs=10 * 4 * 4, r_A=4, r_B=10, Q=30 * MIB, I=W / Q, line="b"),
     "day5.count.twice": dict(more=160 * 2 * 128 * 128, ratio=35 / 30, rest="same"),
-    "day5.count.fused": dict(read=FUSED - 2 * 2048 * 1024, Q_fused=25_165_824, k=4,
-                             Q_three=92_274_688),
+    "day5.count.fused": dict(read=NARROW - 2 * 1536 * 512, Q_fused=NARROW, k=4,
+                             Q_three=NARROW + 8 * 1536 * 3072),
     "day5.count.fits": dict(weights="192 KiB", blocks=2 * (1024 + 6144), where="trn2"),
     "day5.count.lnc": dict(Q_1=X_ + W_ + Y_, Q_2=X_ + 2 * W_ + Y_, each=X_ / 2 + W_ + Y_ / 2,
                            why="sbuf"),
@@ -650,12 +652,14 @@ SLIPS = {
         ("more", 16 * A, "tile of B"), ("ratio", 2, "every line"), ("ratio", 5 / 30, "growth"),
         ("ratio", 30 / 35, "upside down")],
     "day5.count.fused": [
-        ("read", 2 * 2048 * 1024 + 16 * 4 * 1024 * 4096, "every block"),
-        ("read", 2 * 2048 * 1024, "weights left"), ("Q_fused", FUSED / 2, "elements"),
-        ("Q_fused", THREE, "three kernels"), ("Q_fused", FUSED - 2 * 1024 * 4096, "one of the two"),
-        ("Q_fused", FUSED + 4 * 2048 * 4096, "h crosses"), ("k", 2, "one tensor alone"),
-        ("k", 3, "one of the four"), ("Q_three", FUSED, "as in one"),
-        ("Q_three", 8 * 2048 * 4096, "h and g alone"), ("Q_three", THREE / 2, "elements")],
+        ("read", 2 * 1536 * 512 + 12 * 4 * 512 * 3072, "every block"),
+        ("read", 2 * 1536 * 512, "weights left"), ("Q_fused", NARROW / 2, "elements"),
+        ("Q_fused", NARROW + 8 * 1536 * 3072, "three kernels"),
+        ("Q_fused", NARROW - 2 * 512 * 3072, "one of the two"),
+        ("Q_fused", NARROW + 4 * 1536 * 3072, "h crosses"), ("k", 2, "one tensor alone"),
+        ("k", 3, "one of the four"), ("Q_three", NARROW, "as in one"),
+        ("Q_three", 8 * 1536 * 3072, "h and g alone"),
+        ("Q_three", NARROW / 2 + 4 * 1536 * 3072, "elements")],
     "day5.count.fits": [
         ("weights", "96 KiB", "one of the two"), ("weights", "24 MiB", "whole"),
         ("weights", "384 KiB", "fp32"), ("blocks", 7168, "elements"), ("blocks", 112, "one token"),

@@ -1017,7 +1017,7 @@ def twice(M: int, K: int, N: int) -> Iterator[AnyPart]:
         "chip. How many bytes does it read, and what is its Q? In three kernels (up, GELU, down) "
         "each loads its inputs once and stores its result. How many times does a B × F tensor "
         "cross HBM there in all, h and g together (k)? What is Q of all three?",
-    fixed=dict(B=2048, D=1024, F=4096),
+    fixed=dict(B=1536, D=512, F=3072),
     draw=lambda r: dict(zip("DF", r.choice(((512, 2048), (512, 4096), (512, 8192), (1024, 3072),
                                             (1024, 5120), (1536, 2048), (1536, 3072))),
                             strict=True), B=r.choice((1024, 1536, 3072, 4096))))
