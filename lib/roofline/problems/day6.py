@@ -649,7 +649,7 @@ def bw(P: float, BW: float, cores: int) -> Iterator[AnyPart]:
     theirs = _rivals() if told else {}
     ridges = {k: P / v for k, v in theirs.items()}
     yield Part("share", share, "B/s", f"BW / cores = {band(BW)} / {cores}",
-               {"the whole device's": BW, "a pair's: two cores": 2 * share,
+               {"the whole device's bandwidth": BW, "a pair's: two cores": 2 * share,
                 "per DMA engine, not per core": BW / cores / ENGINES}, theirs,
                label="Even share of a core")
     yield Part("ridge", P / share, "FLOP/B", f"P / share = {rate(P)} / {band(share)}",
@@ -824,10 +824,10 @@ def lnc_scope(P: float, BW: float, W: float, Q: float, cores: int, chip: float,
         raise ValueError("cores has to be above 2: the pair is not the device")
     best = max(W / P, Q / BW)
     yield Part("P_pair", 2 * P, "FLOP/s", f"2 × P = 2 × {rate(P)}",
-               {"one core's": P, f"all {cores} cores'": cores * P, "doubled twice": 4 * P},
+               {"one core's figure": P, f"the figure of all {cores} cores": cores * P, "doubled twice": 4 * P},
                label="P of the logical core")
     yield Part("BW_pair", 2 * BW, "B/s", f"2 × BW = 2 × {band(BW)}",
-               {"one core's": BW, f"all {cores} cores'": cores * BW, "doubled twice": 4 * BW},
+               {"one core's figure": BW, f"the figure of all {cores} cores": cores * BW, "doubled twice": 4 * BW},
                label="BW of the logical core")
     yield Part("ridge", P / BW, "FLOP/B", f"2 P / (2 BW) = 2 × {rate(P)} / (2 × {band(BW)})",
                {"P of the pair over one core's BW": 2 * P / BW,
@@ -956,7 +956,7 @@ def do_table(clock: float, vector_clock: float, scalar_clock: float, partition: 
                 "one bank": psum_ / BANKS}, label="PSUM")
     told = _rivals() if BW == DEVICE.bw() else {}
     yield Part("HBM", share, "B/s", f"BW / 8 = {band(BW)} / 8",
-               {"the whole device's": BW, "a pair's": 2 * share, "per DMA engine": share / ENGINES},
+               {"the whole device's bandwidth": BW, "a pair's share": 2 * share, "per DMA engine": share / ENGINES},
                told, label="HBM, even share")
     yield Part("DMA", ENGINES * engine, "B/s", f"16 × each = 16 × {band(engine)}",
                {"one engine": engine, "8 cores' engines": CORES * ENGINES * engine,
@@ -1044,16 +1044,16 @@ def do_scope(P: float, BW: float, W: float, read: float, written: float) -> Iter
     Q = read + written
     best = max(W / P, Q / BW)
     yield Part("W_pair", 2 * W, "FLOP", f"2 × W = 2 × {flop(W)}",
-               {"one core's": W, "doubled twice": 4 * W, "all 8 cores'": CORES * W},
+               {"one core's figure": W, "doubled twice": 4 * W, "the figure of all 8 cores": CORES * W},
                label="W of the pair")
     yield Part("Q_pair", 2 * Q, "B", f"2 × (read + written) = 2 × ({byte(read)} + {byte(written)})",
-               {"one core's": Q, "what is written left out": 2 * read, "doubled twice": 4 * Q,
+               {"one core's figure": Q, "what is written left out": 2 * read, "doubled twice": 4 * Q,
                 "what is read left out": 2 * written}, label="Q of the pair")
     yield Part("P_pair", 2 * P, "FLOP/s", f"2 × P = 2 × {rate(P)}",
-               {"one core's": P, "all 8 cores'": CORES * P, "doubled twice": 4 * P},
+               {"one core's figure": P, "the figure of all 8 cores": CORES * P, "doubled twice": 4 * P},
                label="P of the pair")
     yield Part("BW_pair", 2 * BW, "B/s", f"2 × BW = 2 × {band(BW)}",
-               {"one core's": BW, "all 8 cores'": CORES * BW, "doubled twice": 4 * BW},
+               {"one core's figure": BW, "the figure of all 8 cores": CORES * BW, "doubled twice": 4 * BW},
                label="BW of the pair")
     slips = {"the pair's bytes and FLOPs over one core's roofs": 2 * best,
              "one core's bytes and FLOPs over the pair's roofs": best / 2,
