@@ -299,6 +299,9 @@ LEAST = P * 128 * (128 + 512)  # bytes of SBUF for one tile of A and of B
      f"nothing fits: {LEAST:,} B of SBUF are needed at least, {LEAST - 1:,} B are there. One tile"),
     (lambda: loopnest.place(SMALLER, "m128 n512 k128", SBUF=LEAST, PSUM=2**18 - 1), NestError,
      "nothing fits: 262,144 B of PSUM are needed at least, 262,143 B are there. Take smaller"),
+    # one g; in part 1 one x and one W_up, more than the one W_down of part 2
+    (lambda: loopnest.place(ops.MLP(2, 3, 4), "b1 f1 (d1) (e1)", SBUF=5, PSUM=4), NestError,
+     "nothing fits: 6 B of SBUF are needed at least, 5 B are there. Take smaller"),
     (lambda: loopnest.best(SMALLER), NestError, "got buffers none; expected SBUF and PSUM, or one"),
     (lambda: loopnest.best(SMALLER, L1=5, L2=6), NestError, "got buffers L1, L2; expected SBUF"),
     (lambda: loopnest.best(SMALLER, buffer=0), NestError, "buffer: got 0; expected whole bytes"),

@@ -37,17 +37,19 @@ class Operand(NamedTuple):
     dims    the loops that move through it; any other loop reuses it
     role    "in", "out", or "kept": made and used on chip, it never crosses
     size    bytes of an element
+    sums    an output that adds up over a loop: fp32 on chip, in PSUM
     """
 
     dims: tuple[str, ...]
     dtype: str
     role: str
     size: int
+    sums: bool = False
 
     @property
     def held_size(self) -> int:
-        """Bytes of an element on chip: an output's sums are fp32."""
-        return SUM_BYTES if self.role == "out" else self.size
+        """Bytes of an element on chip."""
+        return SUM_BYTES if self.sums else self.size
 
 
 class Loop(NamedTuple):
@@ -125,7 +127,8 @@ def spaces(op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
                 "kernels is the sum of its nests' counts")
     return sizes, {t.name: Operand(
         tuple(dims[t.name]), t.dtype, "out" if t.writes else "in" if t.reads else "kept",
-        replace(t, elements=1, reads=1, writes=0).read_bytes)
+        replace(t, elements=1, reads=1, writes=0).read_bytes,
+        bool(t.writes) and len(dims[t.name]) < len(sizes))
         for t in op.tensors if t.name in dims}
 
 
@@ -143,7 +146,7 @@ class Nest:
                further in: a block of that block, in the next memory. Parts in parentheses
                share the loops before them and run one after the other.
     memories   names of the memories from HBM on; without any those of a NeuronCore: inputs in
-               SBUF, then the Tensor Engine; sums in PSUM, before that SBUF
+               SBUF, then the Tensor Engine; sums in PSUM, before that SBUF; other outputs in SBUF
 
     >>> from roofline.ops import Matmul
     >>> Nest(Matmul(M=1280, K=512, N=2048), "m128 n512 C k128 A B").reloads
@@ -283,9 +286,9 @@ class Nest:
         depth = 1 + max(h.level for h, _ in _holds(self.items) if h.name == hold.name)
         names = self.memories
         if not names:
-            role = self._tensors[hold.name].role
-            names = {"in": ("SBUF", "Tensor Engine"), "kept": ("SBUF",),
-                     "out": ("SBUF", "PSUM")[-depth:]}[role]
+            operand = self._tensors[hold.name]
+            names = ("SBUF", "PSUM")[-depth:] if operand.sums else (
+                ("SBUF", "Tensor Engine") if operand.role == "in" else ("SBUF",))
         if depth > len(names):
             raise NestError(f"{self.text!r}: {hold.name} stands {depth} times; there are "
                             f"{len(names)} memories for it: {', '.join(names)}")

@@ -126,7 +126,9 @@ def place(op: "Op", loops: str, **given: int) -> Nest:
             if found is None or key < found[0]:
                 found = key, choice
     if found is None:
-        least = _held(tuple(min(some, key=lambda p: p.resident) for some in ways.values()))
+        # Inside its part a tensor's smallest block is smallest of all, and parts take turns.
+        least = _held(tuple(min(some, key=lambda p: (p.resident, p.part < 0))
+                            for some in ways.values()))
         raise _short(f"place: {loops!r}", least, given, "Take smaller steps, or larger buffers")
     return Nest(op, _written(shared, inner, dict(zip(tensors, found[1], strict=True))), memories)
 
