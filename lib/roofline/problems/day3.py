@@ -652,7 +652,7 @@ def _instruction(N: int, slow: float = 1) -> Part:
     ask=RUN + ROOFS + "K = {K}, M = {M}, N = {N}. Which share of the PEs is used? Which share of "
         "the cycles? What is the rate, and the ridge under that ceiling? At which rate does an op "
         "with I = {I} run at best, and what binds it?",
-    fixed=dict(K=112, M=64, N=48, I=50.0), units=dict(I="FLOP/B"),
+    fixed=dict(K=112, M=64, N=48, I=120.0), units=dict(I="FLOP/B"),
     draw=lambda r: dict(K=r.choice((48, 80, 96, 112)), M=r.choice((32, 48, 96)),
                         N=r.choice((16, 24, 40, 56)), I=r.choice((10.0, 30.0, 70.0, 120.0))))
 def fade_all(K: int, M: int, N: int, I: float) -> Iterator[AnyPart]:
