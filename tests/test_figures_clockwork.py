@@ -32,6 +32,11 @@ def test_the_question_and_the_tables_are_the_library_s():
     assert figures.clockwork()._repr_html_() == figures.clockwork()._repr_html_()
 
 
+def test_a_page_that_asks_for_the_numbers_gets_no_tables():
+    text = repr(figures.clockwork(tables=False))
+    assert "What does the rate do?" in text and "45.88" not in text
+
+
 @pytest.mark.parametrize(("options", "says"), [
     (dict(K=1), "K: got 0"), (dict(N=1000), "N: got 1000"), (dict(load="slow"), "hidden, shown"),
     (dict(dtype="fp8"), "no dense rate"), (dict(machines=[machine.h100]), "one NeuronCore"),
@@ -339,6 +344,24 @@ def test_the_address_holds_the_moment(open_figure, visit):
     other.wait_for_function("document.querySelector('[id$=array]').value === '8'")
     assert says(other) == Clockwork(5, 4, 7, matmuls=3, load="kept", array=8).at(9).text
     assert other.input_value("[id$=-K]") == "5"
+
+
+def test_the_page_s_links_show_their_moments(page_of):  # noqa: F811
+    """Each link of day3/clockwork, clicked one after the other above the figure."""
+    text = (ROOT / "day3/clockwork.ipynb").read_text()
+    links = re.findall(r"#clockwork=[\w.@]+", text)
+    assert len(links) >= 6
+    html = "".join(f"<a href='{link}'>{link}</a><br>" for link in links)
+    page = page_of("<p style='height: 900px'></p>" + html + "<p style='height: 900px'></p>"
+                   + figures.clockwork(tables=False)._repr_html_()).page
+    for link in links:
+        page.click(f"a:text-is('{link}')")
+        page.wait_for_function("document.querySelector('.rl-reads')")
+        page.wait_for_function("text => document.querySelector('.rl-status').textContent"
+                               ".startsWith(text)", arg=f"Cycle {link.partition('@')[2]} of ")
+        assert page.url.endswith(link)
+        assert page.evaluate("(() => { const r = document.querySelector('.rl-array')"
+                             ".getBoundingClientRect(); return r.top < innerHeight - 100; })()")
 
 
 @pytest.mark.parametrize("hash_", ["#clockwork=", "#clockwork=trn1.bf16.K500.M128.N512.x8.hidden@0",
