@@ -228,7 +228,7 @@ SLIPS = {
     "day6.lnc.scope": [("P_pair", P, "one core"), ("BW_pair", 3e12, "8 cores"),
                        ("ridge", 2 * P / BW, "pair"), ("T", 64e-6, "one core"),
                        ("T", 8e-6, "8 cores"), ("over_BW", 8, "one core"),
-                       ("over_P", 667e12 / P, "one core")],
+                       ("over_P", 667e12 / P, "one core"), ("over_P", 4, "documented figure")],
     "day6.lnc.weights": [("Q", WEIGHTS_ONCE, "counted once"), ("Q", WEIGHTS / 2, "elements"),
                          ("sent", 4 * MIB, "one direction")],
     "day6.check.lnc": [("Q", LNC_ONCE, "counted once"), ("Q", 56 * MIB, "split"),

@@ -585,8 +585,8 @@ def vector(vector: int, vector_clock: float, scalar: int, scalar_clock: float,
                  {"element": "elements a second", "flops": "1.0 TFLOP/s, one FLOP an add",
                   "tensor": "the Tensor Engine's P"},
                  "One add is one pass over an element, however little is done in it. The TFLOP/s "
-                 "count what a lane could do in a pass. A two-input add in bf16 reaches half of "
-                 "the copy's rate.",
+                 "seem to count what a lane could do in a pass. An add of two tensors is slower "
+                 "still than the copy: it takes in two elements for each that it gives.",
                  {"flops": "That would be more adds a second than the engine takes elements.",
                   "tensor": "The array multiplies tiles. An add of two tensors runs elsewhere."},
                  label="Roof of one add an element")
@@ -824,10 +824,12 @@ def lnc_scope(P: float, BW: float, W: float, Q: float, cores: int, chip: float,
         raise ValueError("cores has to be above 2: the pair is not the device")
     best = max(W / P, Q / BW)
     yield Part("P_pair", 2 * P, "FLOP/s", f"2 × P = 2 × {rate(P)}",
-               {"one core's figure": P, f"the figure of all {cores} cores": cores * P, "doubled twice": 4 * P},
+               {"one core's figure": P, f"the figure of all {cores} cores": cores * P,
+                "doubled twice": 4 * P},
                label="P of the logical core")
     yield Part("BW_pair", 2 * BW, "B/s", f"2 × BW = 2 × {band(BW)}",
-               {"one core's figure": BW, f"the figure of all {cores} cores": cores * BW, "doubled twice": 4 * BW},
+               {"one core's figure": BW, f"the figure of all {cores} cores": cores * BW,
+                "doubled twice": 4 * BW},
                label="BW of the logical core")
     yield Part("ridge", P / BW, "FLOP/B", f"2 P / (2 BW) = 2 × {rate(P)} / (2 × {band(BW)})",
                {"P of the pair over one core's BW": 2 * P / BW,
@@ -848,8 +850,10 @@ def lnc_scope(P: float, BW: float, W: float, Q: float, cores: int, chip: float,
                {"over one core, not the pair": cores, UPSIDE_DOWN: 2 / cores, "one: as the ridge "
                 "says": 1}, label="Bandwidth overstated, factor")
     yield Part("over_P", chip / 2 / P, "", f"chip / (2 P) = {rate(chip)} / (2 × {rate(P)})",
-               {"over one core, not the pair": chip / P, UPSIDE_DOWN: 2 * P / chip, "one: as the "
-                "ridge says": 1}, label="P overstated, factor", follows=("/", chip, "P_pair"))
+               {"over one core, not the pair": chip / P, UPSIDE_DOWN: 2 * P / chip,
+                "cores times P in place of the documented figure": cores / 2,
+                "one: as the ridge says": 1}, label="P overstated, factor",
+               follows=("/", chip, "P_pair"))
     yield Choice("hide", "time",
                  {"time": "a time or a rate: P and BW grow together, and their ratio stays",
                   "ridge": "the ridge: it grows with the cores",
@@ -956,7 +960,8 @@ def do_table(clock: float, vector_clock: float, scalar_clock: float, partition: 
                 "one bank": psum_ / BANKS}, label="PSUM")
     told = _rivals() if BW == DEVICE.bw() else {}
     yield Part("HBM", share, "B/s", f"BW / 8 = {band(BW)} / 8",
-               {"the whole device's bandwidth": BW, "a pair's share": 2 * share, "per DMA engine": share / ENGINES},
+               {"the whole device's bandwidth": BW, "a pair's share": 2 * share,
+                "per DMA engine": share / ENGINES},
                told, label="HBM, even share")
     yield Part("DMA", ENGINES * engine, "B/s", f"16 × each = 16 × {band(engine)}",
                {"one engine": engine, "8 cores' engines": CORES * ENGINES * engine,
@@ -1044,16 +1049,20 @@ def do_scope(P: float, BW: float, W: float, read: float, written: float) -> Iter
     Q = read + written
     best = max(W / P, Q / BW)
     yield Part("W_pair", 2 * W, "FLOP", f"2 × W = 2 × {flop(W)}",
-               {"one core's figure": W, "doubled twice": 4 * W, "the figure of all 8 cores": CORES * W},
+               {"one core's figure": W, "doubled twice": 4 * W,
+                "the figure of all 8 cores": CORES * W},
                label="W of the pair")
     yield Part("Q_pair", 2 * Q, "B", f"2 × (read + written) = 2 × ({byte(read)} + {byte(written)})",
-               {"one core's figure": Q, "what is written left out": 2 * read, "doubled twice": 4 * Q,
+               {"one core's figure": Q, "what is written left out": 2 * read,
+                "doubled twice": 4 * Q,
                 "what is read left out": 2 * written}, label="Q of the pair")
     yield Part("P_pair", 2 * P, "FLOP/s", f"2 × P = 2 × {rate(P)}",
-               {"one core's figure": P, "the figure of all 8 cores": CORES * P, "doubled twice": 4 * P},
+               {"one core's figure": P, "the figure of all 8 cores": CORES * P,
+                "doubled twice": 4 * P},
                label="P of the pair")
     yield Part("BW_pair", 2 * BW, "B/s", f"2 × BW = 2 × {band(BW)}",
-               {"one core's figure": BW, "the figure of all 8 cores": CORES * BW, "doubled twice": 4 * BW},
+               {"one core's figure": BW, "the figure of all 8 cores": CORES * BW,
+                "doubled twice": 4 * BW},
                label="BW of the pair")
     slips = {"the pair's bytes and FLOPs over one core's roofs": 2 * best,
              "one core's bytes and FLOPs over the pair's roofs": best / 2,
