@@ -234,6 +234,11 @@ def test_fp8_does_two_at_once():
     assert Clockwork(128, 128, 512, "fp8", machine.trn2).shares["rows"] == 1 / 2
 
 
+def test_a_peak_of_one_s_own_changes_no_cycle():
+    measured = machine.trn1.using(bf16="80 TFLOP/s", fp32="10 TFLOP/s")
+    assert Clockwork(**FULL, dtype="fp32", core=measured).interval == 4 * 512
+
+
 def test_one_matmul_alone_fills_and_drains():
     """Weights in place: the last MAC after N + K + M - 2 cycles."""
     run = Clockwork(**FULL, load="kept")

@@ -173,7 +173,8 @@ class Clockwork:
 
     @property
     def _pe_rate(self) -> float:
-        return self.core.peak(self.dtype) / self.core.peak("bf16")
+        shipped = machine.get(self.core.key)  # a peak of the caller's own changes no cycle
+        return shipped.peak(self.dtype) / shipped.peak("bf16")
 
     @property
     def passes(self) -> int:
