@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
-from pages import ROOT, cell_source
+from pages import ROOT, cell_source, cell_text
 
 from roofline import ask, loopnest, machine, nki, ops
 from roofline.check import Choice, WrongAnswer
@@ -525,6 +525,19 @@ def test_attention_apart_and_in_one(kernels, seed):
     assert counts(one) == (says["Q_fused"], says["I_fused"])
     assert counts(three) == (says["Q_apart"], says["I_apart"])
     assert one.flops == three.flops == says["W"]
+
+
+CURRICULUM = (
+    "34,359,738,368", "92,274,688", "25,165,824", "372", "1365", "16 MiB", "28 MiB", "437.1",
+    "67.1", "504.2", "504.3", "246.1", "683.2", "33.6 MB", "89.5", "153.6", "8,388,608", "54.6",
+    "341", "8,589,934,592", "138,412,032", "4,194,304", "62.1", "2048", "1 MiB", "32 MiB")
+
+
+@pytest.mark.parametrize("number", CURRICULUM)
+def test_the_curriculums_numbers_stand_on_page_1(number):
+    cells = json.loads((ROOT / "day5/reuse.ipynb").read_text())["cells"]
+    text = "\n".join(cell_text(cell) for cell in cells if cell["cell_type"] == "code")
+    assert re.search(rf"(?<![\d.,]){re.escape(number)}(?!\d)", text)
 
 
 # --- page 2: its code and its tables --------------------------------------------------------------

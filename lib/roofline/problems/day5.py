@@ -78,7 +78,7 @@ def _matmul_work(op: Matmul) -> Part:
     return Part("W", W, "FLOP", f"2 M N K = 2 × {op.M:,} × {op.N:,} × {op.K:,}",
                 {ONE_FLOP: W / 2, "the contraction left out": 2 * op.M * op.N,
                  "the 2 of a multiply-add counted twice": 2 * W,
-                 "work counted again with every reload: W has no r_A in it": 4 * W})
+                 "one row of A counted, not all": W / op.M})
 
 
 # --- page 1: openers ----------------------------------------------------------------------------
@@ -230,9 +230,8 @@ def traffic(M: int, K: int, N: int, r_A: int, r_B: int) -> Iterator[AnyPart]:
                   follows=("/", "W", "Q"))
 
 
-# Which operand's tile stays through the innermost loop: that over the dim it does not have.
-STAYS = {"k": "C", "n": "A", "m": "B"}
-HAS = {"A": "mk", "B": "kn", "C": "mn"}
+HAS = {"A": "mk", "B": "kn", "C": "mn"}  # the loops that change an operand's tile
+STAYS = {"k": "C", "n": "A", "m": "B"}   # innermost loop -> the tile that it does not change
 ORDERS = ("mnk", "nmk", "mkn", "kmn", "nkm", "knm")
 
 
@@ -256,22 +255,23 @@ def _loads(tensor: str, order: str, counts: Mapping[str, int]) -> int:
 @day2.told
 def order_(m: int, n: int, k: int, order: str) -> Iterator[AnyPart]:
     counts = dict(m=m, n=n, k=k)
-    for name, tensor in (("r_A", "A"), ("r_B", "B"), ("C", "C")):
+    for tensor, name, what, label in (("A", "r_A", "loads", "Crossings of A"),
+                                      ("B", "r_B", "loads", "Crossings of B"),
+                                      ("C", "C", "writes", "Writes of each tile of C")):
         (free,) = set("mnk") - set(HAS[tensor])
         times = _loads(tensor, order, counts)
-        inside = f"The loop over {free} is outside a loop that changes the tile of {tensor}."
-        stays = f"The loop over {free} changes no tile of {tensor}, and no loop inside it does."
         tiles = math.prod(counts[dim] for dim in HAS[tensor])
-        yield Part(name, times, "", f"loads / tiles = {times * tiles} / {tiles}\n".replace(
-                       "loads", "writes" if tensor == "C" else "loads")
-                   + (inside if times > 1 else stays),
-                   {"it stays here, and comes once" if times > 1 else
-                    "it does not stay here, and comes back": 1 if times > 1 else counts[free],
+        if times > 1:
+            why = f"The loop over {free} is outside a loop that changes the tile of {tensor}."
+            other = {"it stays here, and comes once": 1}
+        else:
+            why = f"The loop over {free} changes no tile of {tensor}, and no loop inside it does."
+            other = {"it does not stay here, and comes back": counts[free]}
+        yield Part(name, times, "", f"{what} / tiles = {times * tiles} / {tiles}\n{why}",
+                   {**other, "each step counted as a load": m * n * k,
                     **{f"tiles of {dim} counted, a dim that {tensor} has": counts[dim]
                        for dim in HAS[tensor]},
-                    "each step counted as a load": m * n * k,
-                    f"the tiles of {tensor} counted": tiles},
-                   label=f"Crossings of {tensor}" if tensor != "C" else "Writes of each tile of C")
+                    f"the tiles of {tensor} counted": tiles}, label=label)
     right = STAYS[order[-1]]
     yield Choice("stays", right,
                  {"A": "A, the input: input-stationary", "B": "B, the weights: weight-stationary",
@@ -355,8 +355,8 @@ def spill(M: int, K: int, N: int, slice: int) -> Iterator[AnyPart]:
                 else trips + 2, "writes and reads counted one by one": 2 * trips,
                 "K counted, not its slices": K}, label="Round trips of partial sums")
     yield Part("each", each, "B", f"2 × 4 × M N = 2 × {FP32} bytes × {M:,} × {N:,}",
-               {"written and not read back": each / 2, "2 bytes a number: partial sums are fp32":
-                each / 2 * 2 / FP32 * P, ELEMENTS: each / FP32,
+               {"written and not read back": each / 2,
+                "2 bytes a number: partial sums are fp32": each * P / FP32, ELEMENTS: each / FP32,
                 "one tile of C, not all of it": 2 * FP32 * TILE * WIDE},
                label="Bytes of one round trip")
     yield Part("Q", Q, "B", f"p (M K + K N + M N) + trips × each = {P} bytes × ({M:,} × {K:,} + "
@@ -409,12 +409,12 @@ def capacity(K: int, N: int, trn1: int, trn2: int) -> Iterator[AnyPart]:
                       "the columns that fit, not the passes": fit}, f"Crossings of A on {chip}")
     yield Choice("sets", "sbuf",
                  {"sbuf": "the columns that fit, so the size of SBUF", "tile": "the 512 columns of "
-                  "a moving tile", "M": "the rows of A", "dtype": "the ridge"},
+                  "a moving tile", "M": "the rows of A", "ridge": "the ridge"},
                  "A passes once for every block of columns that is kept. More room keeps more "
                  "columns, and A comes back less often.",
                  {"tile": "Many moving tiles stay at the same time; A passes all of them.",
                   "M": "How many rows A has is in its bytes, not in how often they come.",
-                  "dtype": "The ridge says what Q costs; it does not move bytes."},
+                  "ridge": "The ridge says what Q costs; it does not move bytes."},
                  label="What sets r_A?")
 
 
@@ -901,7 +901,7 @@ def check_attention(L: int, d: int, ridge: float) -> Iterator[AnyPart]:
                          ("fused", "S and A stay", op.fused.algorithmic.hbm_bytes)):
         sizes = f"4 × {L:,} × {d}" + f" + 4 × {L:,} × {L:,}" * (name == "apart")
         yield Part(f"Q_{name}", Q, "B", f"p (4 L d{' + 4 L²' * (name == 'apart')}) = {P} bytes × "
-                   f"({sizes})",
+                   f"({sizes})\nQ, K, V and O have {mebi(ends / 4)} each, S and A {mebi(wide)}.",
                    {ELEMENTS: Q / P, **({
                        "S and A left out": ends, "S and A written, not read back, or one of the "
                        "two left out": ends + 2 * wide, "4 bytes a number, as in fp32": 2 * Q}
