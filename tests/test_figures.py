@@ -87,7 +87,7 @@ def test_json_cannot_end_its_script():
         to_json({"x": math.nan})
 
 
-@pytest.mark.parametrize("module", ["form", "roofline", "crossover"])
+@pytest.mark.parametrize("module", ["form", "roofline", "crossover", "nest", "clockwork"])
 def test_the_inlined_script_ends_only_at_its_end(module):
     text = script(module, "x")
     assert text.count("</") == 1 and text.endswith("</script>\n") and "<!--" not in text

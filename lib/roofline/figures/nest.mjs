@@ -121,7 +121,7 @@ function render({ model, el }) {
   const svg = make("svg:svg", { role: "img", "aria-label": `${
     order.join(", ")} as grids of tiles; the lines below say what happens` }, scene);
   const code = make("ol", { class: "rl-code", "aria-label": "The nest as code" });
-  const key = make("p", { class: "rl-key" }, ...[["crossed", "the darker, the more often over HBM"],
+  const key = make("p", { class: "rl-key" }, ...[["crossed", "the stronger, the more often over HBM"],
     ["held", "on chip"], ["load", "loaded now"], ["step", "in use now"], ["store", "stored now"]]
     .map(([name, words]) => make("span", {}, make("i", { class: `rl-is-${name}` }), ` ${words}`)));
   const pictures = make("div", { class: "rl-grids" }, svg);
