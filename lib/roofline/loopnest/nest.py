@@ -105,31 +105,23 @@ def spaces(op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
 
     Raises Uncounted for an op without one.
     """
-    match type(op).__name__:
-        case "Matmul":
-            sizes, dims = dict(m=op.M, k=op.K, n=op.N), dict(A="mk", B="kn", C="mn")
-        case "Linear" if op.scales == "none":
-            sizes, dims = dict(b=op.B, d=op.D, f=op.F), dict(x="bd", W="df", y="bf")
-        case "Elementwise" if op.inputs == 1:
-            sizes, dims = dict(n=op.n), dict(x="n", y="n")
-        case "Softmax":
-            sizes, dims = dict(r=op.rows, c=op.D), dict(x="rc", y="rc")
-        case "MLP" if op.k == 0:  # e: columns of y, as many as x has
-            sizes = dict(b=op.B, d=op.D, f=op.F, e=op.D)
-            dims = dict(x="bd", W_up="df", g="bf", W_down="fe", y="be")
-        case "Attention" if (op.heads, op.B, op.causal, op.k) == (1, 1, False, 0):
-            sizes = dict(i=op.L, j=op.L, d=op.d)  # i: queries, j: keys
-            dims = dict(Q="id", K="jd", A="ij", V="jd", O="id")
-        case _:
-            raise Uncounted(
-                f"loopnest: no loops are known for {op!r}. Known: Matmul, Linear, Elementwise of "
-                "one input, Softmax, MLP with k = 0, one head of Attention with k = 0; a chain of "
-                "kernels is the sum of its nests' counts")
+    sizes, dims = op.loops, op.DIMS
+    tensors = [t for t in op.tensors if t.reads or t.writes or t.name in dims]
+
+    def known(t: Any) -> bool:  # the whole product of its loops, and it goes one way
+        return (t.name in dims and t.elements == math.prod(sizes[d] for d in dims[t.name])
+                and not (t.reads and t.writes))
+
+    if not sizes or not all(map(known, tensors)):
+        raise Uncounted(
+            f"loopnest: no loops are known for {op!r}. Known: Matmul, Linear, Elementwise of "
+            "one input, Softmax, MLP with k = 0, one head of Attention with k = 0; a chain of "
+            "kernels is the sum of its nests' counts")
     return sizes, {t.name: Operand(
         tuple(dims[t.name]), t.dtype, "out" if t.writes else "in" if t.reads else "kept",
         replace(t, elements=1, reads=1, writes=0).read_bytes,
         bool(t.writes) and len(dims[t.name]) < len(sizes))
-        for t in op.tensors if t.name in dims}
+        for t in tensors}
 
 
 Item = Loop | Hold | tuple  # a tuple: parts that run one after the other

@@ -144,6 +144,8 @@ class Softmax(Op):
     rows: int
     D: int
     dtype: str = "fp32"
+    _loops: ClassVar = dict(r="rows", c="D")
+    DIMS: ClassVar = dict(x="rc", y="rc")
 
     flops = property(lambda self: FLOPS_PER_ELEMENT["softmax"] * self.rows * self.D)
     formulas = property(lambda self: {"W": "5 rows D", "Q": "p 2 rows D"})
@@ -170,6 +172,8 @@ class Elementwise(Op):
     dtype: str = "bf16"
     out_dtype: str | None = None
     _least: ClassVar = {"flops_per_element": 0}
+    _loops: ClassVar = dict(n="n")
+    DIMS: ClassVar = dict(x="n", y="n")
 
     flops = property(lambda self: self.flops_per_element * self.n)
 
@@ -224,6 +228,8 @@ class Matmul(Op):
     K: int
     N: int
     dtype: str = "bf16"
+    _loops: ClassVar = dict(m="M", k="K", n="N")
+    DIMS: ClassVar = dict(A="mk", B="kn", C="mn")
 
     flops = property(lambda self: 2 * self.M * self.K * self.N)
     formulas = property(lambda self: {"W": "2MNK", "Q": "p (MK + KN + MN)"})
@@ -272,6 +278,8 @@ class Linear(Op):
     out_dtype: str | None = None
     scales: str = "none"
     _only: ClassVar = {"scales": ("none", "tensor", "channel")}
+    _loops: ClassVar = dict(b="B", d="D", f="F")
+    DIMS: ClassVar = dict(x="bd", W="df", y="bf")
 
     flops = property(lambda self: 2 * self.B * self.D * self.F)
     _scales = property(lambda self: {"none": 0, "tensor": 1, "channel": self.F}[self.scales])

@@ -76,6 +76,10 @@ class Op:
     # Fields that take these values only, and whole numbers that may be below 1.
     _only: ClassVar[Mapping[str, tuple[object, ...]]] = {}
     _least: ClassVar[Mapping[str, int]] = {}
+    # What a loop nest goes through: loop -> the field with its size; tensor -> its loops. A tensor
+    # that is not there has no nest, and so its op has none.
+    _loops: ClassVar[Mapping[str, str]] = {}
+    DIMS: ClassVar[Mapping[str, str]] = {}
 
     @property
     def flops(self) -> int:
@@ -94,6 +98,14 @@ class Op:
     def formulas(self) -> dict[str, str]:
         """W and Q as text, in the op's own symbols; I where the field quotes a limit."""
         raise NotImplementedError
+
+    @property
+    def loops(self) -> dict[str, int]:
+        """The loops that a nest of this op can have, and their sizes; empty where none is known.
+
+        DIMS has the loops that move through each tensor: {"A": "mk", ...}.
+        """
+        return {loop: getattr(self, size) for loop, size in self._loops.items()}
 
     @property
     def algorithmic(self) -> Count:

@@ -34,6 +34,8 @@ class MLP(Fusible):
     activation_flops: int = 0
     KEPT: ClassVar = {4: (), 2: ("h",), 0: ("h", "g")}
     _least: ClassVar = {"activation_flops": 0}
+    _loops: ClassVar = dict(b="B", d="D", f="F", e="D")  # e: columns of y, as many as x has
+    DIMS: ClassVar = dict(x="bd", W_up="df", g="bf", W_down="fe", y="be")
 
     @property
     def steps(self) -> tuple[Op, ...]:
@@ -119,6 +121,8 @@ class Attention(Fusible):
     KEPT: ClassVar = {4: (), 2: ("S",), 0: ("S", "A")}
     _only: ClassVar = {"causal": (False, True)}
     _least: ClassVar = {"softmax_flops": 0}
+    _loops: ClassVar = dict(i="L", j="L", d="d")  # i: queries, j: keys
+    DIMS: ClassVar = dict(Q="id", K="jd", A="ij", V="jd", O="id")
 
     @property
     def steps(self) -> tuple[Op, ...]:
