@@ -432,6 +432,12 @@ def _mlp_sizes(r: random.Random) -> dict[str, int]:
     return dict(B=r.choice((512, 1024, 1536, 3072, 4096, 5120)), D=D, F=F)
 
 
+def _counted(B: int, D: int, F: int) -> dict[str, int]:
+    op = MLP(B, D, F)
+    return dict(W=op.flops, Q_fused=op.algorithmic.hbm_bytes,
+                Q_apart=op.unfused.algorithmic.hbm_bytes)
+
+
 def _mlp_work(op: MLP) -> Part:
     W, B, D, F = op.flops, op.B, op.D, op.F
     return Part("W", W, "FLOP", f"4 B D F = 4 × {B:,} × {D:,} × {F:,}\nUp 2 B D F, down 2 B F D; "
@@ -534,26 +540,25 @@ def _worst(t_flop: float, t_byte: float, name: str, label: str, own: tuple[Follo
 
 @problem(
     "day5.mlp.time",
-    ask=day2.TRN2 + MLP_IS + "Take its counts as they are: W = {W}, Q = {Q_fused} in one kernel "
-        "and {Q_apart} in three. Find the time of the FLOPs (T_flop); for one kernel the time of "
-        "the bytes (T_fused), T_best and T_worst (best_fused, worst_fused); the same for three "
-        "kernels (T_apart, best_apart, worst_apart). What does fusing do to the entitlement?",
-    fixed=dict(day2.ROOFS, **PAGE_MLP, W=34_359_738_368, Q_fused=25_165_824, Q_apart=92_274_688),
+    ask=day2.TRN2 + "An MLP does W = {W} in bf16 and moves Q = {Q_fused} as one kernel, {Q_apart} "
+        "as three. Find the time of the FLOPs (T_flop); for one kernel the time of the bytes "
+        "(T_fused), T_best and T_worst (best_fused, worst_fused); the same for three kernels "
+        "(T_apart, best_apart, worst_apart). What does fusing do to the entitlement?",
+    fixed=dict(day2.ROOFS, W=34_359_738_368, Q_fused=25_165_824, Q_apart=92_274_688),
     units=dict(day2.ROOF_UNITS, W="FLOP", Q_fused="B", Q_apart="B"),
-    draw=lambda r: _counted_mlp(**_mlp_sizes(r)))
+    draw=lambda r: _counted(**_mlp_sizes(r)))
 @day2.told
-def mlp_time(P: float, BW: float, B: int, D: int, F: int, W: float, Q_fused: float, Q_apart: float,
-             ) -> Iterator[AnyPart]:
+def mlp_time(P: float, BW: float, W: float, Q_fused: float, Q_apart: float) -> Iterator[AnyPart]:
     t_flop = W / P
     yield replace(day2._t_flop(W, Q_apart, P, BW, W), extra={})
     for name, who, Q in (("fused", "one kernel", Q_fused), ("apart", "three kernels", Q_apart)):
         t_byte = Q / BW
         yield Part(f"T_{name}", t_byte, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
                    {"bytes divided by P": Q / P, ELEMENTS: t_byte / 2,
-                    f"BW of all {day2.CORES} cores, not one core's share": t_byte / day2.CORES,
-                    "bytes taken as bits: a factor 8": 8 * t_byte}, label=f"Q / BW, {who}")
-        yield replace(day2._best(W, Q, P, BW, f"best_{name}", f"T_best, {who}",
-                                 ("max", "T_flop", f"T_{name}")))
+                    f"BW of all {day2.CORES} cores, not one core's share": t_byte / day2.CORES},
+                   label=f"Q / BW, {who}")
+        yield day2._best(W, Q, P, BW, f"best_{name}", f"T_best, {who}",
+                         ("max", "T_flop", f"T_{name}"))
         yield _worst(t_flop, t_byte, f"worst_{name}", f"T_worst, {who}", ("T_flop", f"T_{name}"))
     same = max(Q_fused, Q_apart) / BW <= t_flop
     right = "same" if same else "faster"
@@ -568,12 +573,6 @@ def mlp_time(P: float, BW: float, B: int, D: int, F: int, W: float, Q_fused: flo
                      "faster": "Compare the two T_best: see which term is the longer one in each.",
                      "less": "The entitled rate is W / T_best. Fewer bytes cannot lower it."
                      }.items() if key != right}, label="What does fusing do to the entitlement?")
-
-
-def _counted_mlp(B: int, D: int, F: int) -> dict[str, int]:
-    op = MLP(B, D, F)
-    return dict(B=B, D=D, F=F, W=op.flops, Q_fused=op.fused.algorithmic.hbm_bytes,
-                Q_apart=op.unfused.algorithmic.hbm_bytes)
 
 
 @problem(
@@ -789,39 +788,49 @@ def count_both(M: int, K: int, N: int, rows: int, columns: int) -> Iterator[AnyP
 
 @problem(
     "day5.do.mlp",
-    ask=day2.TRN2 + MLP_IS + "Redo its numbers without looking. W. In three kernels: Q_apart, "
-        "I_apart, T_best and T_worst (best_apart, worst_apart). In one: Q_fused, I_fused, "
-        "best_fused, worst_fused. Bytes of the weights in SBUF (weights). Bytes and time of GELU "
-        "as a kernel of its own (Q_gelu, T_gelu).",
-    fixed=dict(day2.ROOFS, **PAGE_MLP), units=day2.ROOF_UNITS, draw=_mlp_sizes)
+    ask=MLP_IS + "Redo its counts without looking. W. Q and I in three kernels (Q_apart, I_apart) "
+        "and in one (Q_fused, I_fused). Bytes of both weight matrices (weights). Bytes of GELU as "
+        "a kernel of its own (Q_gelu).",
+    fixed=PAGE_MLP, draw=_mlp_sizes)
 @day2.told
-def do_mlp(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
-    op = MLP(B, D, F)
-    W, t_flop = op.flops, op.flops / P
-    yield _mlp_work(op)
-    for name, who, k in (("apart", "three kernels", 4), ("fused", "one kernel", 0)):
-        version = MLP(B, D, F, k)
-        Q = version.algorithmic.hbm_bytes
-        yield _mlp_traffic(version, f"Q_{name}", f"Q, {who}")
-        yield replace(_intensity(W, Q, {}, f"I_{name}", f"Q_{name}", f"I, {who}"),
-                      follows=("/", "W", f"Q_{name}"))
-        yield day2._best(W, Q, P, BW, f"best_{name}", f"T_best, {who}",
-                         day2._longer("W", f"Q_{name}", P, BW))
-        yield _worst(t_flop, Q / BW, f"worst_{name}", f"T_worst, {who}",
-                     (("/", "W", P), ("/", f"Q_{name}", BW)))
-    weights, wide = 2 * day2.P_BF16 * D * F, 2 * day2.P_BF16 * B * F
-    yield Part("weights", weights, "B", f"2 × p D F = 2 × {day2.P_BF16} bytes × {D:,} × {F:,}",
+def do_mlp(B: int, D: int, F: int) -> Iterator[AnyPart]:
+    yield _mlp_work(MLP(B, D, F))
+    for name, who, op in (("apart", "three kernels", MLP(B, D, F, k=4)),
+                          ("fused", "one kernel", MLP(B, D, F, k=0))):
+        yield _mlp_traffic(op, f"Q_{name}", f"Q, {who}")
+        yield replace(_intensity(op.flops, op.algorithmic.hbm_bytes, {}, f"I_{name}", f"Q_{name}",
+                                 f"I, {who}"), follows=("/", "W", f"Q_{name}"))
+    weights, wide = 2 * P * D * F, 2 * P * B * F
+    yield Part("weights", weights, "B", f"2 × p D F = 2 × {P} bytes × {D:,} × {F:,}\nThat is "
+               f"{mebi(weights)}.",
                {"one of the two weight matrices left out": weights / 2,
-                "4 bytes a number, as in fp32": 2 * weights, "one partition's share":
-                weights / TILE}, label="Bytes of the weights")
-    yield Part("Q_gelu", wide, "B", f"p × 2 B F = {day2.P_BF16} bytes × 2 × {B:,} × {F:,}",
+                "4 bytes a number, as in fp32": 2 * weights,
+                "one partition's share": weights / TILE}, label="Bytes of the weights")
+    yield Part("Q_gelu", wide, "B", f"p × 2 B F = {P} bytes × 2 × {B:,} × {F:,}",
                {"the read or the write left out": wide / 2,
                 "4 bytes a number, as in fp32": 2 * wide,
-                "D columns in place of F": 2 * day2.P_BF16 * B * D}, label="Bytes of GELU alone")
-    yield Part("T_gelu", wide / BW, "s", f"Q_gelu / BW = {byte(wide)} / {band(BW)}",
+                "D columns in place of F": 2 * P * B * D}, label="Bytes of GELU alone")
+
+
+@problem(
+    "day5.do.mlp_time",
+    ask=day2.TRN2 + "The times of the MLP with B = {B}, D = {D}, F = {F} in bf16, from nothing but "
+        "its sizes. W / P (T_flop). T_best and T_worst in three kernels (best_apart, worst_apart) "
+        "and in one (best_fused, worst_fused). The bytes of GELU as a kernel of its own (T_gelu).",
+    fixed=dict(day2.ROOFS, **PAGE_MLP), units=day2.ROOF_UNITS, draw=_mlp_sizes)
+@day2.told
+def do_mlp_time(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
+    W, fused, apart = _counted(B, D, F).values()
+    wide = 2 * day2.P_BF16 * B * F
+    yield replace(day2._t_flop(W, apart, P, BW, float(W)), extra={})
+    for name, who, Q in (("apart", "three kernels", apart), ("fused", "one kernel", fused)):
+        yield day2._best(W, Q, P, BW, f"best_{name}", f"T_best, {who}", ("max", "T_flop", Q / BW))
+        yield _worst(W / P, Q / BW, f"worst_{name}", f"T_worst, {who}", ("T_flop", Q / BW))
+    yield Part("T_gelu", wide / BW, "s", f"2 p B F / BW = 2 × {day2.P_BF16} × {B:,} × {F:,} bytes "
+               f"/ {band(BW)}",
                {"the read or the write left out": wide / BW / 2, "bytes divided by P": wide / P,
-                f"BW of all {day2.CORES} cores, not one core's share": wide / BW / day2.CORES},
-               label="Time of GELU's bytes", follows=("/", "Q_gelu", BW))
+                f"BW of all {day2.CORES} cores, not one core's share": wide / BW / day2.CORES,
+                "bytes taken as bits: a factor 8": 8 * wide / BW}, label="Time of GELU's bytes")
 
 
 QWEN = MODELS["qwen2.5-7b"]
