@@ -10,15 +10,15 @@ from pages import ROOT
 LIB = ROOT / "lib" / "roofline"
 # Numbers as in CONTRIBUTING.md. A package counts as one module.
 LAYERS = {
-    "units": 0,
+    "units": 0, "table": 0,
     "count": 1, "machine": 1, "check": 1, "timeline": 1,
     "ops": 2, "loopnest": 2, "derate": 2, "sheet": 2, "nki": 2, "profile": 2, "gaps": 2,
     "problems": 3, "clockwork": 3, "neuroncore": 3, "device": 3,
     "plot": 4, "figures": 4,
     "__main__": 5,
 }
-PLAIN = ("units", "count", "machine", "ops", "loopnest", "derate", "sheet", "check", "problems",
-         "clockwork")
+PLAIN = ("units", "table", "count", "machine", "ops", "loopnest", "derate", "sheet", "check",
+         "problems", "clockwork")
 HEAVY = ("numpy", "matplotlib", "numba", "psutil", "threadpoolctl", "pyarrow", "ml_dtypes")
 
 FILES = sorted(p for p in LIB.rglob("*.py") if p != LIB / "__init__.py")

@@ -17,7 +17,8 @@ from numbers import Real
 from typing import NamedTuple
 
 from . import machine, units
-from .machine import Machine, Spec, _columns
+from .machine import Machine, Spec
+from .table import aligned
 
 # Where a figure is looked up when a core's own documents do not give it.
 _OLDER = {"trn1": ("trn1",), "inf2": ("inf2",), "trn2": ("trn2", "trn1"),
@@ -144,8 +145,8 @@ def _shown(title: str, rules: tuple[Rule, ...], rows: Iterable[tuple[str, ...]],
     table = [("rule", "share", "kind", "why"),
              *((r.name, r.text, r.kind, r.why) for r in rules)] if rules else []
     about = [f"{r.name}: {'; '.join(filter(None, (r.source, r.note)))}" for r in rules if r.spec]
-    lines = [title, *(_columns(table) if table else ["  no rule takes anything"]), "",
-             *_columns(list(rows)), *([""] if about or notes else [])]
+    lines = [title, *(aligned(table, indent="  ") if table else ["  no rule takes anything"]), "",
+             *aligned(list(rows), indent="  "), *([""] if about or notes else [])]
     return "\n".join([*lines, *(_wrapped(text, "  ", "    ") for text in (*about, *notes))])
 
 
@@ -635,7 +636,7 @@ class Rules:
     def __repr__(self) -> str:
         cells = [cell for row in self.rows for cell in (
             (row.name, row.kind, row.says), ("", "", row.source))]
-        lines = [f"derating rules, {self.core.name}", *_columns(cells)]
+        lines = [f"derating rules, {self.core.name}", *aligned(cells, indent="  ")]
         others = sorted({s.holds.partition(";")[0] for row in self.rows for s in row.spec
                          if s.kind == "assumed"})
         return "\n".join([*lines, *(_wrapped(f"assumed: {text}", "  ", "    ")

@@ -8,7 +8,7 @@ Ignores   fixed costs, tile shapes, contention; a lower ceiling has to be asked 
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.resources import files
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import units
+from .table import aligned
 
 if TYPE_CHECKING:
     from .count import Count  # same layer: a value that is passed in
@@ -243,7 +244,7 @@ class Machine:
             rivals = "rivals " + ", ".join(r.text for r in spec.rivals) if spec.rivals else ""
             same.setdefault((what, spec.text, spec.kind, note, rivals), []).append(roof)
         cells = [(what, " ".join(roofs), *rest) for (what, *rest), roofs in same.items()]
-        return "\n".join([f"{self.name} ({self.key}, {self.scope})", *_columns(cells)])
+        return "\n".join([f"{self.name} ({self.key}, {self.scope})", *aligned(cells, indent="  ")])
 
 
 @dataclass(frozen=True, repr=False)
@@ -301,13 +302,7 @@ class Entitlement:
                   ("T_worst", units.show(self.t_worst, "s"), "nothing overlaps")]
         if self.count.flops:
             cells.append(("rate", units.show(self.rate, "FLOP/s"), "W/T_best"))
-        return "\n".join([f"entitlement on {self.machine.name}", *_columns(cells)])
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            .rstrip() for row in rows]
+        return "\n".join([f"entitlement on {self.machine.name}", *aligned(cells, indent="  ")])
 
 
 # --- from machine.toml to machines ----------------------------------------------------------

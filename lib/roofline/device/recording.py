@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ..machine import Ceiling, Machine, MachineError, Spec
+from ..table import aligned
 from ..units import mebi, show, significant
 
 SCHEMA = "roofline-host/1"
@@ -173,7 +174,7 @@ class HostRoofs:
         rows = [("roof", "threads", "median", "least", "most", "rounds", "what")]
         rows += [(r.name, str(r.threads), show(r.value, r.unit), show(r.low, r.unit),
                   show(r.high, r.unit), f"{r.kept} of {r.rounds}", r.how) for r in self.roofs]
-        return f"{self.provenance!r}\n{_columns(rows)}"
+        return "\n".join([repr(self.provenance), *aligned(rows)])
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ class Kernels(Sequence[KernelRun]):
                   show(k.moved_bytes, "B"), significant(k.intensity), show(k.seconds, "s"),
                   show(k.rate, "FLOP/s"), f"{k.share:.1%}", f"{k.explained:.1%}")
                  for k in self.runs]
-        return _columns(rows) + (f"\n{self.noise}" if self.noise else "")
+        return "\n".join(aligned(rows)) + (f"\n{self.noise}" if self.noise else "")
 
 
 @dataclass(frozen=True)
@@ -290,7 +291,7 @@ class Sweep:
         rows += [(mebi(p.bytes), show(p.numpy, "s"), show(2 * p.bytes / p.numpy, "B/s"),
                   show(2 * p.bytes / p.compiled, "B/s") if p.compiled else "-")
                  for p in self.points]
-        return _columns(rows) + (f"\n{self.noise}" if self.noise else "")
+        return "\n".join(aligned(rows)) + (f"\n{self.noise}" if self.noise else "")
 
 
 @dataclass(frozen=True)
@@ -304,11 +305,6 @@ class HostRun:
     def __repr__(self) -> str:
         return f"{self.roofs!r}\n\n{self.kernels!r}\n\n{self.sweep!r}"
 
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-                     for row in rows)
 
 
 # ---- the file ----------------------------------------------------------------------------

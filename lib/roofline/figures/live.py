@@ -17,6 +17,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from ..table import aligned
+
 _HERE = resources.files(__package__)
 
 # Renders every element of this kind once; one that fails keeps its text.
@@ -142,11 +144,5 @@ class Live:
                 + script(self.module, f'.rl-live[data-module="{self.module}"]'))
 
     def __repr__(self) -> str:
-        return "\n\n".join([self.text, *(f"{caption}\n{_plain(rows)}"
+        return "\n\n".join([self.text, *("\n".join([caption, *aligned(rows)])
                                          for caption, rows in self.tables)])
-
-
-def _plain(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-                     for row in rows)

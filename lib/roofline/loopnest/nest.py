@@ -10,13 +10,14 @@ Ignores   time, the order of a store and the next load, what a compiler moves
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import units
 from ..count import Count, Uncounted
+from ..table import aligned
 
 if TYPE_CHECKING:
     from ..ops import Op  # same layer: a value that is passed in
@@ -97,7 +98,7 @@ class Rows(tuple[Row, ...]):
         rows += [(r.name, r.memory, " x ".join(map(str, r.block)), units.mebi(r.bytes),
                   f"{r.runs:,}", str(r.times), f"{r.read_bytes:,}", f"{r.write_bytes:,}")
                  for r in self]
-        return "\n".join(_aligned(rows, left=3))
+        return "\n".join(aligned(rows, left=(0, 1, 2)))
 
 
 def spaces(op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
@@ -469,11 +470,3 @@ def _lines(nest: Nest, items: tuple[Item, ...], rows: Mapping[tuple[str, int], R
     else:
         for part in first:
             yield from _lines(nest, part, rows, depth, cut)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]], left: int) -> list[str]:
-    """Lines of a table: the first `left` columns start flush left, the others end right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) if i < left else cell.rjust(width)
-                      for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-            for row in rows]

@@ -1,10 +1,11 @@
 """What every op is made of: its tensors, how often they cross, and the Count that follows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..count import Count
+from ..table import aligned
 
 # Bytes of one element.
 BYTES: Mapping[str, int] = {
@@ -55,14 +56,6 @@ class Tensors(tuple[Crossing, ...]):
                   f"{t.read_bytes + t.write_bytes:,}") for t in self]
         total = sum(t.read_bytes + t.write_bytes for t in self)
         return "\n".join(aligned([*rows, ("total", "", "", "", "", f"{total:,}")], left=(0, 2)))
-
-
-def aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
-    """Lines of a table: the columns numbered in `left` start flush left, the others end right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) if place in left else cell.rjust(width)
-                      for place, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-            for row in rows]
 
 
 class Op:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from ..table import aligned
 from .basic import Linear
-from .core import Op, ShapeError, aligned
+from .core import Op, ShapeError
 from .transformer import MLP, Attention, DecodeAttention, LatentDecodeAttention, MoE, SwiGLU
 
 

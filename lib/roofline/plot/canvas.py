@@ -33,6 +33,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Affine2D
 
 from .. import units
+from ..table import aligned
 
 INK = "ink"
 # name: (light, dark, where no stylesheet is: readable on white and on black)
@@ -119,9 +120,7 @@ class Picture:
 
     def __repr__(self) -> str:
         table = [self.columns, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
-        return "\n".join([self.title, *lines])
+        return "\n".join([self.title, *aligned(table)])
 
 
 @dataclass(frozen=True)
