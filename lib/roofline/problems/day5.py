@@ -189,6 +189,25 @@ def uses(M: int, K: int, N: int) -> Iterator[AnyPart]:
 
 
 @problem(
+    "day5.traffic",
+    ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. In a mapping that does not keep much, "
+        "each byte of A crosses HBM {r_A} times, each of B {r_B} times, and C is stored once. Find "
+        "W, Q and I.",
+    fixed=dict(M=2048, K=1536, N=2048, r_A=4, r_B=8),
+    draw=lambda r: dict(M=r.choice((1024, 3072)), K=r.choice((512, 1024, 2048)),
+                        N=r.choice((1024, 2048, 4096)), r_A=r.choice((2, 4, 6)),
+                        r_B=r.choice((8, 12, 16))))
+@day2.told
+def traffic(M: int, K: int, N: int, r_A: int, r_B: int) -> Iterator[AnyPart]:
+    op = Matmul(M, K, N)
+    Q = op.reloaded(r_A, r_B).hbm_bytes
+    yield _matmul_work(op)
+    yield replace(_reloaded(op, r_A, r_B), follows=None)
+    yield replace(_intensity(op.flops, Q, {ONCE: op.algorithmic.intensity}),
+                  follows=("/", "W", "Q"))
+
+
+@problem(
     "day5.best",
     ask="C = A B, all three {n} × {n} in bf16, and every byte crosses HBM once, the best case. "
         "Find Q and I. From which n on (n_ridge) does the best case reach the ridge of one "
@@ -212,22 +231,49 @@ def best(n: int, ridge: float) -> Iterator[AnyPart]:
 
 
 @problem(
-    "day5.traffic",
-    ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. In a mapping that does not keep much, "
-        "each byte of A crosses HBM {r_A} times, each of B {r_B} times, and C is stored once. Find "
-        "W, Q and I.",
-    fixed=dict(M=2048, K=1536, N=2048, r_A=4, r_B=8),
-    draw=lambda r: dict(M=r.choice((1024, 3072)), K=r.choice((512, 1024, 2048)),
-                        N=r.choice((1024, 2048, 4096)), r_A=r.choice((2, 4, 6)),
-                        r_B=r.choice((8, 12, 16))))
+    "day5.tilings",
+    ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. Tiles are [128, 128] of A and [128, 512] "
+        "of B; sums stay in PSUM until they are done. Nest 1 goes over blocks of 128 rows of A: it "
+        "loads a block, all of K, and then passes all of B by it, tile by tile. Nest 2 goes over "
+        "blocks of 512 columns of B: it loads a block, all of K, and passes all of A by it. For "
+        "each find the bytes of the block that stays, r_A and r_B, Q and I. What differs between "
+        "the two?",
+    fixed=dict(M=1280, K=1024, N=1536),
+    draw=lambda r: dict(M=TILE * r.choice((3, 5, 6, 10, 16)), K=TILE * r.choice((3, 6, 8, 12)),
+                        N=WIDE * r.choice((2, 3, 4, 6))))
 @day2.told
-def traffic(M: int, K: int, N: int, r_A: int, r_B: int) -> Iterator[AnyPart]:
-    op = Matmul(M, K, N)
-    Q = op.reloaded(r_A, r_B).hbm_bytes
-    yield _matmul_work(op)
-    yield replace(_reloaded(op, r_A, r_B), follows=None)
-    yield replace(_intensity(op.flops, Q, {ONCE: op.algorithmic.intensity}),
-                  follows=("/", "W", "Q"))
+def tilings(M: int, K: int, N: int) -> Iterator[AnyPart]:
+    _whole(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
+    op, m, n, k = Matmul(M, K, N), M // TILE, N // WIDE, K // TILE
+    for at, r_A, r_B, tile, size in ((1, 1, m, TILE, M), (2, n, 1, WIDE, N)):
+        block, whole = P * tile * K, P * size * K
+        who, Q = f", nest {at}", op.reloaded(r_A, r_B).hbm_bytes
+        yield Part(f"keeps_{at}", block, "B", f"p × {tile} × K = {P} bytes × {tile} × {K:,}",
+                   {ELEMENTS: block / P, "one tile, not all of K": P * tile * TILE,
+                    "the whole operand, not one block": whole,
+                    "4 bytes a number, as in fp32": 2 * block},
+                   label="Bytes that stay" + who)
+        yield _times(f"r_A_{at}", r_A, f"loads / tiles = {r_A * m * k} / {m * k}",
+                     {SWAPPED: r_B, ONCE: 1, "each use counted as a load": N,
+                      "tiles of 128 columns of B: they have 512": N // TILE,
+                      "nothing stays, in either nest": n, "the tiles of A counted": m * k},
+                     "Crossings of A" + who)
+        yield _times(f"r_B_{at}", r_B, f"loads / tiles = {r_B * n * k} / {n * k}",
+                     {SWAPPED: r_A, ONCE: 1, "each use counted as a load": M,
+                      "blocks of 512 rows of A: they have 128": M / WIDE,
+                      "nothing stays, in either nest": m, "the tiles of B counted": n * k},
+                     "Crossings of B" + who)
+        yield _reloaded(op, r_A, r_B, f"Q_{at}", "Q" + who, (f"r_A_{at}", f"r_B_{at}"))
+        yield _intensity(op.flops, Q, {ONCE: op.algorithmic.intensity}, f"I_{at}", f"Q_{at}",
+                         "I" + who)
+    yield Choice("differs", "Q",
+                 {"Q": "Q and I; W is the same", "W": "W and Q", "W_only": "W; Q is the same",
+                  "time": "nothing that can be counted: only the time"},
+                 "Both do all M N K multiply-adds. What one fetch serves differs, and so Q does.",
+                 {"W": "Each multiply-add is done once in both: W follows from the shapes.",
+                  "W_only": "It is the other way round: W follows from the shapes.",
+                  "time": "The bytes can be counted from the loops, without any run."},
+                 label="What differs?")
 
 
 HAS = {"A": "mk", "B": "kn", "C": "mn"}  # the loops that change an operand's tile
@@ -281,52 +327,6 @@ def order_(m: int, n: int, k: int, order: str) -> Iterator[AnyPart]:
                  {tensor: f"The innermost loop goes over {order[-1]}, and the tile of {tensor} "
                           f"changes with {order[-1]}." for tensor in "ABC" if tensor != right},
                  label="Which operand stays?")
-
-
-@problem(
-    "day5.tilings",
-    ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. Tiles are [128, 128] of A and [128, 512] "
-        "of B; sums stay in PSUM until they are done. Nest 1 goes over blocks of 128 rows of A: it "
-        "loads a block, all of K, and then passes all of B by it, tile by tile. Nest 2 goes over "
-        "blocks of 512 columns of B: it loads a block, all of K, and passes all of A by it. For "
-        "each find the bytes of the block that stays, r_A and r_B, Q and I. What differs between "
-        "the two?",
-    fixed=dict(M=1280, K=1024, N=1536),
-    draw=lambda r: dict(M=TILE * r.choice((3, 5, 6, 10, 16)), K=TILE * r.choice((3, 6, 8, 12)),
-                        N=WIDE * r.choice((2, 3, 4, 6))))
-@day2.told
-def tilings(M: int, K: int, N: int) -> Iterator[AnyPart]:
-    _whole(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
-    op, m, n, k = Matmul(M, K, N), M // TILE, N // WIDE, K // TILE
-    for at, r_A, r_B, tile, size in ((1, 1, m, TILE, M), (2, n, 1, WIDE, N)):
-        block, whole = P * tile * K, P * size * K
-        who, Q = f", nest {at}", op.reloaded(r_A, r_B).hbm_bytes
-        yield Part(f"keeps_{at}", block, "B", f"p × {tile} × K = {P} bytes × {tile} × {K:,}",
-                   {ELEMENTS: block / P, "one tile, not all of K": P * tile * TILE,
-                    "the whole operand, not one block": whole,
-                    "4 bytes a number, as in fp32": 2 * block},
-                   label="Bytes that stay" + who)
-        yield _times(f"r_A_{at}", r_A, f"loads / tiles = {r_A * m * k} / {m * k}",
-                     {SWAPPED: r_B, ONCE: 1, "each use counted as a load": N,
-                      "tiles of 128 columns of B: they have 512": N // TILE,
-                      "nothing stays, in either nest": n, "the tiles of A counted": m * k},
-                     "Crossings of A" + who)
-        yield _times(f"r_B_{at}", r_B, f"loads / tiles = {r_B * n * k} / {n * k}",
-                     {SWAPPED: r_A, ONCE: 1, "each use counted as a load": M,
-                      "blocks of 512 rows of A: they have 128": M / WIDE,
-                      "nothing stays, in either nest": m, "the tiles of B counted": n * k},
-                     "Crossings of B" + who)
-        yield _reloaded(op, r_A, r_B, f"Q_{at}", "Q" + who, (f"r_A_{at}", f"r_B_{at}"))
-        yield _intensity(op.flops, Q, {ONCE: op.algorithmic.intensity}, f"I_{at}", f"Q_{at}",
-                         "I" + who)
-    yield Choice("differs", "Q",
-                 {"Q": "Q and I; W is the same", "W": "W and Q", "W_only": "W; Q is the same",
-                  "time": "nothing that can be counted: only the time"},
-                 "Both do all M N K multiply-adds. What one fetch serves differs, and so Q does.",
-                 {"W": "Each multiply-add is done once in both: W follows from the shapes.",
-                  "W_only": "It is the other way round: W follows from the shapes.",
-                  "time": "The bytes can be counted from the loops, without any run."},
-                 label="What differs?")
 
 
 @problem(
