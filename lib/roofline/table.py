@@ -1,4 +1,10 @@
-"""Rows of text in aligned columns: how everything in the course that has a table prints it."""
+"""Rows of text in aligned columns.
+
+Question  how does a table look in a notebook that compares text?
+Answer    aligned(rows): lines whose columns start, or end, one below the other
+Assumes   a font of one width
+Ignores   what the cells say; numbers come as text, from units
+"""
 
 from collections.abc import Container, Sequence
 
