@@ -92,6 +92,15 @@ def test_text_is_the_table():
     assert all(line == line.rstrip() for line in lines)
 
 
+def test_a_point_on_a_ceiling_is_bound_by_it():
+    """45 of 80 TFLOP/s at 190 FLOP/B, left of the ridge: the tile holds it back, not HBM."""
+    low = Ceiling("K = 72", spec(45e12, "FLOP/s"), "72 of 128 rows", "bf16")
+    near = Ceiling("slow link", spec(300e9, "B/s"), "short rows", "HBM")
+    on, under, slanted = (toy(Point("p", 190, rate), ceilings=[low, near]).rows[-1]
+                          for rate in (45e12, 44e12, 190 * 300e9))
+    assert (on[-1], under[-1], slanted[-1]) == ("ceiling, K = 72", "HBM", "ceiling, slow link")
+
+
 def test_curve():
     picture = plot.curve(
         [Series("copy", [2**12, 2**20], [20e9, 50e9], low=[18e9, 49e9], high=[21e9, 52e9])],
@@ -117,7 +126,9 @@ def test_alt_text_says_what_the_picture_says():
     for told in ("compute, bf16: 80 TFLOP/s (documented)", "HBM: 400 GB/s (derived)",
                  "ridge, HBM: 80 TFLOP/s at 200 FLOP/B (derived)",
                  "ceiling, short rows: 100 GB/s (measured)",
-                 "gemm: 5 TFLOP/s at 50 FLOP/B (measured, 25 % of entitled), bound by HBM",
+                 # 50 FLOP/B x 100 GB/s = 5 TFLOP/s: it lies on that ceiling
+                 "gemm: 5 TFLOP/s at 50 FLOP/B (measured, 25 % of entitled), bound by ceiling, "
+                 "short rows",
                  "big: 60 TFLOP/s at 400 FLOP/B (published, 75 % of entitled), bound by compute"):
         assert told in alt
     assert toy(alt="By hand.").alt == "By hand."

@@ -180,13 +180,18 @@ class _Roofline:
                        shown, units.show(bound, "FLOP/s"), "", side)
                 if p.rate:
                     yield (f"{p.label}{moved}", p.kind, shown, units.show(p.rate, "FLOP/s"),
-                           _share(p.rate, bound), side)
+                           _share(p.rate, bound), self.on_ceiling(p.rate, at) or side)
 
     def side(self, p: Point, intensity: float) -> str:
         level = self.level(p)
         if math.isclose(intensity, self.ridges[level]):
             return f"{level} and compute"
         return level if intensity < self.ridges[level] else "compute"
+
+    def on_ceiling(self, rate: float, intensity: float) -> str:
+        """The drawn ceiling that a point lies on, if any: it binds below the roofs."""
+        return next((f"ceiling, {low.name}" for low in self.lower if math.isclose(
+            rate, low.spec.value * (1 if low.spec.unit == "FLOP/s" else intensity))), "")
 
     def limits(self) -> tuple[Axis, Axis]:
         """Axes that hold every mark, and the ridge with a piece of either roof."""
