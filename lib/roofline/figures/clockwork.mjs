@@ -369,6 +369,7 @@ function render({ model, el }) {
   }
   function keys() {
     const one = (name, words) => [make("span", { class: `rl-swatch rl-pe-${name}` }), `${words} `];
+    legend.dataset.toy = state.array > 0;
     legend.replaceChildren(...one("moving", "moving tile, about to enter"),
       ...(state.shaded ? one("busy", "busy in every cycle so far")
         : [...one("busy", "multiplies"), ...(state.matmuls > 1 ? one("busy-odd", "for the next matmul") : []),
@@ -397,14 +398,14 @@ function render({ model, el }) {
   const [reads, read] = readouts([["active", "PEs that multiply", "compute"],
     ["macs", "MACs so far", "compute"], ["rate", "rate, last interval", "compute"],
     ["average", "rate since cycle 0", "compute"], ["interval", "interval of starts"],
-    ["steady", "back to back for ever", "compute"], ["rows", "left of P by rows", "memory"],
-    ["columns", "by columns", "memory"], ["floor", "by the shortest interval", "memory"],
-    ["load", "by loading weights", "memory"], ["whole", "this run, all of it"]]);
+    ["steady", "back to back, steady", "compute"], ["rows", "share left by rows", "memory"],
+    ["columns", "by columns", "memory"], ["floor", "by moving size", "memory"],
+    ["load", "by weight loads", "memory"], ["whole", "this whole run"]]);
   const sources = make("div");
 
   function update(aloud = true) {
     const at = run.at(state.cycle), { peak, shares } = run;
-    const of = (rate) => `${flops(rate)}, ${percent(rate / peak)} of P`;
+    const of = (rate) => `${flops(rate)}, ${percent(rate / peak)} of ${state.array ? "its peak" : "P"}`;
     const { K, M, N, array } = state, floor = array ? 0 : chip().floor;
     read("active", `${whole(at.active)} of ${whole(run.pes)}, ${percent(at.utilisation)}`, at.utilisation);
     read("macs", `${whole(at.macs)} of ${whole(run.total)}`, at.macs / run.total);
@@ -415,7 +416,8 @@ function render({ model, el }) {
     read("rows", `${significant(shares.rows, 4)}: ${K} of ${run.rows * run.lanes}`, shares.rows);
     read("columns", `${significant(shares.columns, 4)}: ${M} of ${run.columns}`, shares.columns);
     const moving = shares["moving size"], load = shares["stationary load"];
-    read("floor", `${significant(moving, 4)}: ${N} of max(${N}, ${floor})`, moving);
+    read("floor", `${significant(moving, 4)}: ${array ? "no least interval here"
+      : `${N} of max(${N}, ${floor})`}`, moving);
     read("load", `${significant(load, 4)}: ${run.mm} of ${run.interval} cycles`, load);
     read("whole", `${whole(run.cycles)} cycles, ${of(2 * run.total * chip().clock / run.cycles)}`);
     range.max = run.cycles - 1;
@@ -533,9 +535,12 @@ function render({ model, el }) {
         `${whole(speed)} cycle${speed > 1 ? "s" : ""} a second`]), state.speed, (value) => {
         state.speed = Number(value);
       }));
-    sources.replaceChildren(source(`${state.dtype} P`, chip().dtypes[state.dtype].spec),
-      ...model.get("notes").map((words) => make("p", { class: "rl-source" }, words)),
-      ...chip().notes.map((words) => make("p", { class: "rl-source" }, words)));
+    const spec = chip().dtypes[state.dtype].spec;
+    sources.replaceChildren(state.array ? make("p", { class: "rl-source" }, make("b", {},
+      `its peak = ${flops(run.peak)}`), `, derived: the share of ${run.rows} × ${run.columns} PEs in P`)
+      : source(`${state.dtype} P`, spec),
+      ...[...model.get("notes"), ...(state.array ? [] : chip().notes)].map((words) =>
+        make("p", { class: "rl-source" }, words)));
   }
 
   function reveal(to) {
@@ -582,14 +587,14 @@ function render({ model, el }) {
   const linked = fromAddress();
   if (linked) {
     reveal(linked);
-    el.scrollIntoView();
+    plot.scrollIntoView();
   }
   addEventListener("hashchange", () => {
     const to = el.isConnected && fromAddress();
     if (!to) return;
     stop();
     reveal(to);
-    el.scrollIntoView({ block: "nearest" });
+    plot.scrollIntoView();
   });
   new ResizeObserver(() => {
     if (picture.clientWidth && picture.clientWidth !== drawn) draw();
