@@ -377,7 +377,13 @@ FUSED = "W_up W_down b2 x g (f2 d2) (e2 y f2)"
     (MATMUL, "A B", "no place for C"),
     (MATMUL, "", "no place for A, B, C"),
     (MATMUL, "q2 A B C", "got 'q2'; expected a loop with its step, such as m128"),
-    (MATMUL, "m0 A B C", "got 'm0'"),
+    (MATMUL, "m0 A B C", "got 'm0'; a step is at least 1"),
+    (MATMUL, "M2 A B C", "got 'M2'; loops are lower case: m2"),
+    (MATMUL, "Q2 A B C", "got 'Q2'; expected a loop with its step, such as m128"),
+    (MATMUL, None, "got None for the text; expected loops and tensors in one string"),
+    ("m2 A B C", MATMUL, "expected loops and tensors in one string"),
+    (4, "A B C", "got 4 for the op; expected one of roofline.ops with its sizes"),
+    (ops.Matmul, "A B C", "for the op; expected one of roofline.ops with its sizes"),
     (MATMUL, "m A B C", "got 'm'"),
     (MATMUL, "a A B C", "got 'a'"),
     (MATMUL, "A B C)", "a ')' too many"),
@@ -417,6 +423,56 @@ def test_a_nest_reads_like_code():
         "      load B [128, 512] in SBUF: 128 KiB, 160 x",
         "      multiply",
         "    store C"]
+
+
+def test_sums_that_spill_say_each_write_and_each_read():
+    # 8 steps of k: each of 2 x 4 tiles of C is opened once, fetched 7 times, and stored 8 times
+    nest = Nest(ops.Matmul(256, 1024, 2048), "k128 A B m128 n512 C")
+    assert repr(nest).splitlines()[6:10] == [
+        "      open or fetch C [128, 512] in PSUM: 256 KiB, 8 new, 56 fetched",
+        "      multiply",
+        "      store C: partial sums, the last of 8 whole",
+        "crosses HBM: A read 1 x, B read 1 x, C written 8 x, read 7 x; "
+        "Q 35.1 MB, I 30.6 FLOP/B"]  # 2 (256 + 2048) 1024 + 256 x 2048 (7 x 8 + 2) B; W 1.074 G
+    assert repr(nest.resident).splitlines()[-1].split() == [
+        "C", "PSUM", "128", "x", "512", "256", "KiB", "64", "written", "8", "x,", "read", "7", "x",
+        f"{7 * 4 * 256 * 2048:,}", "B", f"{(7 * 4 + 2) * 256 * 2048:,}", "B"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lines_say_what_the_walk_does(kind):
+    """New and fetched blocks, and how often each byte goes which way."""
+    for op, text in drawn(kind, slice(60)):
+        nest, loads = Nest(op, text), Counter()
+        outs = {row.name for row in nest.resident if row.write_bytes}
+        for event in nest.walk():
+            if event.kind == "load" and event.name in outs:
+                loads[event.name, bool(event.bytes)] += 1
+        found = [(name, int(new), int(again)) for name, new, again in re.findall(
+            r"open or fetch (\w+) .*, (\d+) new, (\d+) fetched", "\n".join(nest.lines()))]
+        for name in outs:
+            if sum(row.name == name for row in nest.resident) == 1:
+                want = (name, loads[name, False], loads[name, True])
+                assert (want in found) == bool(want[2]), (text, want, found)
+        for row in nest.resident:
+            n = row.times
+            assert row.moves == ("stays" if kept(op, row.name) else f"read {n} x"
+                                 if row.name not in outs else f"written {n} x"
+                                 + f", read {n - 1} x" * (n > 1)), (text, row)
+
+
+@pytest.mark.parametrize(("text", "line"), [
+    ("m4 A B C", "for m in 2 steps of 4:"),
+    ("m8 A B C", "for m in 1 step of 8:"),
+    ("m99 A B C", "for m in 1 step of 8:"),     # a step past the size is one step
+    ("m5 A B C", "for m in 2 steps of up to 5:"),  # 5 and 3
+    ("m8 m3 A B C", "  for m in 3 steps of up to 3:"),
+    ("m4 m3 A B C", "  for m in 2 steps of up to 3:"),     # 4 = 3 + 1
+    ("m5 m3 A B C", "  for m in up to 2 steps of up to 3:"),  # 5 = 3 + 2, 3 = 3
+    ("m5 m4 A B C", "  for m in up to 2 steps of up to 4:"),  # 5 = 4 + 1, 3 = 3
+])
+def test_a_loop_says_its_steps(text, line):
+    assert line in Nest(ops.Matmul(8, 8, 8), text).lines()
 
 
 # --- the course's kernels ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline import loopnest, machine, ops
+from roofline import loopnest, machine, ops, units
 from roofline.count import Uncounted
 from roofline.loopnest import Nest, NestError
 
@@ -150,7 +150,11 @@ def test_the_best_on_a_core(size, text, r_A, r_B):
     assert best.count == best.nest.achieved
     assert best.bound == P * 3 * size**2  # 30 MiB hold enough: what must cross is the bound
     assert best.ratio == (r_A + r_B + 1) / 3
-    assert repr(best).startswith(repr(text)) and "any schedule moves at least" in repr(best)
+    moves = {1: "that much", 4 / 3: "1.333 times that"}[best.ratio]
+    assert repr(best).startswith(repr(text)) and repr(best).endswith(
+        "\nroom: 30 MiB, S = 15,728,640 elements of 2 B\n"  # 30 x 2^20 / 2
+        f"no schedule of the ordinary algorithm moves less than {units.show(P * 3 * size**2, 'B')};"
+        f" this nest moves {moves}")
 
 
 def test_a_linear_is_the_same_search():

@@ -10,7 +10,7 @@ Ignores   time, the order of a store and the next load, what a compiler moves
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -89,23 +89,37 @@ class Row(NamedTuple):
     read_bytes: int
     write_bytes: int
 
+    @property
+    def moves(self) -> str:
+        """What each byte does here: "read 4 x"; "written 8 x, read 7 x" of sums that spill."""
+        out = bool(self.write_bytes)
+        done = [f"written {self.times} x"] * out
+        if self.read_bytes:
+            done.append(f"read {self.times - out} x")
+        return ", ".join(done) or "stays"
+
 
 class Rows(tuple[Row, ...]):
     """What is resident, and what that costs; shown as a table."""
 
+    def cells(self, size: Callable[[int], str]) -> list[list[str]]:
+        """The table's text, its head first; `size` writes the bytes that are moved."""
+        return [["tensor", "held in", "block", "takes", "runs", "each byte", "read", "written"],
+                *([r.name, r.memory, " x ".join(map(str, r.block)), units.mebi(r.bytes),
+                   f"{r.runs:,}", r.moves, size(r.read_bytes), size(r.write_bytes)] for r in self)]
+
     def __repr__(self) -> str:
-        rows = [("tensor", "held in", "block", "takes", "runs", "times", "read", "written")]
-        rows += [(r.name, r.memory, " x ".join(map(str, r.block)), units.mebi(r.bytes),
-                  f"{r.runs:,}", str(r.times), f"{r.read_bytes:,}", f"{r.write_bytes:,}")
-                 for r in self]
-        return "\n".join(aligned(rows, left=(0, 1, 2)))
+        return "\n".join(aligned(self.cells(lambda n: f"{n:,} B"), left=(0, 1, 2, 5)))
 
 
 def spaces(op: Any) -> tuple[dict[str, int], dict[str, Operand]]:
     """The loops an op of `ops` can have, with their sizes, and its tensors by name.
 
-    Raises Uncounted for an op without one.
+    Raises NestError for what is no op, Uncounted for an op without loops.
     """
+    if isinstance(op, type) or not hasattr(op, "DIMS"):
+        raise NestError(f"loopnest: got {op!r} for the op; expected one of roofline.ops with its "
+                        "sizes, such as ops.Matmul(1280, 512, 2048)")
     sizes, dims = op.loops, op.DIMS
     tensors = [t for t in op.tensors if t.reads or t.writes or t.name in dims]
 
@@ -133,8 +147,9 @@ class Nest:
     """An op's loops, outer to inner, and where each tensor is loaded.
 
     op         one of ops; its W is the nest's W
-    text       "m128": a loop over m in steps of 128. "A": here the block of A that the loops
-               before it have chosen is loaded, and stays while what follows runs. An output's name
+    text       "m128": a loop over m in steps of 128; the last step takes what is left, so that a
+               step past the size is one step. "A": here the block of A that the loops before
+               it have chosen is loaded, and stays while what follows runs. An output's name
                stands where its sums are opened; they leave when what follows is done. A name again
                further in: a block of that block, in the next memory. Parts in parentheses
                share the loops before them and run one after the other.
@@ -153,6 +168,9 @@ class Nest:
     memories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise NestError(f"Nest: got {self.text!r} for the text; expected loops and tensors in "
+                            "one string, such as 'm128 n512 C k128 A B'")
         self._check()
         _ = self.resident  # too many places for a tensor
 
@@ -241,6 +259,10 @@ class Nest:
 
     def _loop(self, token: str) -> Loop:
         match = re.fullmatch(r"([a-z])([1-9]\d*)", token)
+        if not match and re.fullmatch(r"[a-z]0+", token) and token[0] in self.sizes:
+            raise NestError(f"{self.text!r}: got {token!r}; a step is at least 1")
+        if not match and re.fullmatch(r"[A-Z]\d+", token) and token[0].lower() in self.sizes:
+            raise NestError(f"{self.text!r}: got {token!r}; loops are lower case: {token.lower()}")
         if not match or match[1] not in self.sizes:
             raise NestError(
                 f"{self.text!r}: got {token!r}; expected a loop with its step, such as "
@@ -291,7 +313,8 @@ class Nest:
     def reloads(self) -> dict[str, int]:
         """Times each byte crosses HBM: inputs read, outputs written; 1 is the least.
 
-        An output that is written more than once is partial sums, in fp32, that are read back too.
+        An output that is written more than once is partial sums, in fp32, that are read back too:
+        written 8 times, they are read 7 times.
         """
         return {r.name: r.times for r in self.resident
                 if not r.level and self._tensors[r.name].role != "kept"}
@@ -338,7 +361,8 @@ class Nest:
     def __repr__(self) -> str:
         count = self.achieved
         total = f"{units.show(count.hbm_bytes, 'B')}, I {units.show(count.intensity, 'FLOP/B')}"
-        again = ", ".join(f"{name} x {n}" for name, n in self.reloads.items())
+        again = ", ".join(f"{r.name} {r.moves}" for r in self.resident if r.name in self.reloads
+                          and not r.level)
         held = ", ".join(f"{units.mebi(n)} of {memory}" for memory, n in self.held.items())
         return "\n".join([f"{self.op!r}", *self.lines(),
                           f"crosses HBM: {again}; Q {total}", f"resident at most: {held}"])
@@ -452,17 +476,22 @@ def _lines(nest: Nest, items: tuple[Item, ...], rows: Mapping[tuple[str, int], R
     first, *rest = items
     if isinstance(first, Loop):
         steps = (*cut.get(first.dim, ()), first.step)
-        before, after = (sum(_chunks(nest.sizes[first.dim], list(some)).values())
+        before, after = (_chunks(nest.sizes[first.dim], list(some))
                          for some in (steps[:-1], steps))
-        each = f"{after // before}" if after % before == 0 else f"up to {-(-after // before)}"
-        yield depth, f"for {first.dim} in {each} steps of {first.step}:"
+        most = -(-max(before) // first.step)
+        same = after.total() == most * before.total()
+        yield depth, (f"for {first.dim} in {'' if same else 'up to '}{most} step{'s' * (most > 1)} "
+                      f"of {'' if len(after) == 1 else 'up to '}{max(after)}:")
         yield from _lines(nest, tuple(rest), rows, depth + 1, {**cut, first.dim: steps})
     elif isinstance(first, Hold):
         row = rows[first]
         block = f"{first.name} [{', '.join(map(str, row.block))}]"
         role = nest._tensors[first.name].role
-        verb = {"in": "load", "out": "open" if row.times == 1 else "fetch", "kept": "keep"}[role]
-        yield depth, f"{verb} {block} in {row.memory}: {units.mebi(row.bytes)}, {row.runs:,} x"
+        verb, runs = {"in": "load", "out": "open", "kept": "keep"}[role], f"{row.runs:,} x"
+        if role == "out" and row.times > 1:
+            new = row.runs // row.times  # a block's first visit has nothing to fetch
+            verb, runs = "open or fetch", f"{new:,} new, {row.runs - new:,} fetched"
+        yield depth, f"{verb} {block} in {row.memory}: {units.mebi(row.bytes)}, {runs}"
         yield from _lines(nest, tuple(rest), rows, depth, cut)
         if role == "out":
             yield depth, f"store {first.name}" + (

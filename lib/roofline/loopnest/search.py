@@ -176,11 +176,13 @@ def _written(shared: tuple[Loop, ...], parts: Sequence[tuple[Loop, ...]],
 class Best:
     """The nest with the least Q, beside the least that any schedule could move.
 
-    bound   bytes: bound(op, all buffers together)
+    bound   bytes: bound(op, room)
+    room    bytes of all buffers together
     """
 
     nest: Nest
     bound: int
+    room: int
 
     @property
     def count(self) -> Count:
@@ -198,7 +200,10 @@ class Best:
 
     def __repr__(self) -> str:
         times = f"{units.significant(self.ratio, 4)} times that" if self.ratio > 1 else "that much"
-        return (f"{self.nest.text!r}\n{self.nest!r}\nany schedule moves at least "
+        p = _element(self.nest.op)
+        return (f"{self.nest.text!r}\n{self.nest!r}\n"
+                f"room: {units.mebi(self.room)}, S = {self.room // p:,} elements of {p} B\n"
+                "no schedule of the ordinary algorithm moves less than "
                 f"{units.show(self.bound, 'B')}; this nest moves {times}")
 
 
@@ -265,7 +270,8 @@ def best(op: "Op", tile: tuple[int, int, int] | None = None, **given: int) -> Be
                  if near[dims.index(d)] < now[dims.index(d)]]
         text += [names[i]] if i is not None else []
         now = near
-    return Best(Nest(op, " ".join(text), memories), bound(op, sum(given.values())))
+    room = sum(given.values())
+    return Best(Nest(op, " ".join(text), memories), bound(op, room), room)
 
 
 def _blocks(order: Sequence[int], chunks: Sequence[int], unit: Sequence[int],
@@ -316,7 +322,7 @@ def _product(what: str, op: "Op") -> tuple[dict[str, int], dict[str, Operand]]:
 
 
 def bound(op: "Op", capacity_bytes: int) -> int:
-    """Bytes that any schedule of a Matmul or Linear moves at least, rounded down.
+    """Bytes that any schedule of a Matmul or Linear's 2MNK FLOPs moves at least, rounded down.
 
     capacity_bytes   of all on-chip buffers together
 
@@ -335,10 +341,15 @@ def bound(op: "Op", capacity_bytes: int) -> int:
 
     Raises Uncounted for other ops, NestError for a capacity below 1.
     """
-    sizes, tensors = _product("bound", op)
+    sizes, _ = _product("bound", op)
     if isinstance(capacity_bytes, bool) or capacity_bytes < 1:
         raise NestError(f"bound: capacity_bytes: got {capacity_bytes!r}; expected bytes >= 1")
-    p = min(t.size for t in tensors.values())
+    p = _element(op)
     held = capacity_bytes / p
     moved = p * (2 * math.prod(sizes.values()) / math.sqrt(held) - 2 * held)
     return max(op.algorithmic.hbm_bytes, math.floor(moved))
+
+
+def _element(op: "Op") -> int:
+    """Bytes of the smallest element: what a byte of room holds at most."""
+    return min(t.size for t in spaces(op)[1].values())
