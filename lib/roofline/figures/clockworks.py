@@ -21,7 +21,10 @@ DTYPES = ("bf16", "fp32", "fp8", "mxfp8")
 NOTES = (
     "Modelled: columns enter skewed, row k a cycle after row k - 1, and move right one PE a cycle; "
     "sums move down one row a cycle, through every row, into PSUM. No guide gives these latencies. "
-    "They set how a run fills and drains, and not the rate back to back.",
+    "They set how a run fills and drains, and not the rate back to back. An fp32 column makes four "
+    "passes: the guide says only that it costs about four times as much.",
+    "Weights load at the guide's best rate, four columns a cycle. At that rate a load always hides "
+    "behind the matmul before; the guide also draws a case in which it does not.",
     "An 8 × 8 or 4 × 4 array follows the same rules at the same clock, without the 64-cycle floor; "
     "its matmuls add up in PSUM, as K tiles of one contraction do.",
 )
@@ -130,7 +133,9 @@ def _facts(machines: Sequence[Machine]) -> list[list[str]]:
     rows += [["all", "a column enters row k a cycle after row k - 1, moves right one PE a cycle",
               "1 cycle", "modelled", "no guide gives latencies"],
              ["all", "a sum moves down one row a cycle, through every row, into PSUM", "1 cycle",
-              "modelled", "no guide gives latencies"]]
+              "modelled", "no guide gives latencies"],
+             ["all", "an fp32 column makes four passes, its multiply-adds are done with the last",
+              "4 cycles", "modelled", "the guide: about four times the cost of bf16"]]
     return rows
 
 
