@@ -1,5 +1,6 @@
 """The live player of a loop nest: its events are Nest.walk's, its totals Nest.achieved's."""
 
+import json
 import random
 import re
 from collections import Counter
@@ -38,8 +39,8 @@ def test_the_question_and_the_tables_are_the_library_s():
         read, written = 2 * (r_A * M * K + r_B * K * N), 2 * M * N
         shown = (units.show(read, "B"), units.show(written, "B"), units.show(read + written, "B"),
                  units.show(2 * M * K * N / (read + written), "FLOP/B"))
-        assert re.search(rf"^{nest} +{r_A} +{r_B} +1 +" + " +".join(map(re.escape, shown)), text,
-                         re.M), nest
+        assert re.search(rf"^{nest} +read {r_A} x +read {r_B} x +written 1 x +"
+                         + " +".join(map(re.escape, shown)), text, re.M), nest
     assert four()._repr_html_() == four()._repr_html_()
 
 
@@ -49,8 +50,32 @@ def test_one_nest_asks_for_the_tensor_that_comes_back_most():
     assert [data["answers"][i] for i in data["right"]] == ["10 times"]
     assert len(set(data["answers"])) == len(data["answers"]) >= 3
     assert "g is made on chip and never crosses HBM" in figures.nest(MLP).text
+    assert data["says"][0].startswith("A matmul of 1280 x 512 by 512 x 2048 in bf16 is computed")
+    assert figures.nest(MLP).text.startswith(
+        "An MLP of x (256 x 512), W_up (512 x 2048) and W_down (2048 x 512) in bf16 is")
     once = figures.nest(Nest(ops.Matmul(8, 8, 8), "C A B")).data
     assert [once["answers"][i] for i in once["right"]] == ["once"] and len(once["answers"]) >= 3
+
+
+def test_an_output_that_spills_is_asked_for_its_writes():
+    live = figures.nest(Nest(ops.Matmul(256, 1024, 2048), "k128 A B m128 n512 C"))
+    data = live.data  # 1024 / 128 steps of k: written at each, read at each but the first
+    assert data["says"][-1].endswith("How many times is each tile of C written to HBM?")
+    assert [data["answers"][i] for i in data["right"]] == ["8 times"]
+    assert {"7 times", "15 times"} <= set(data["answers"])  # read; both ways
+    assert data["verdict"] == "Each tile of C is written 8 times, and read back 7 times."
+    assert re.search("read 1 x +read 1 x +written 8 x, read 7 x ", repr(live))
+    twice = figures.nest(Nest(ops.Matmul(2, 2, 2), "k1 A B C")).data
+    assert twice["verdict"] == "Each tile of C is written 2 times, and read back once."
+
+
+@pytest.mark.parametrize(("op", "words"), [
+    (ops.Linear(2, 3, 4, w_dtype="fp8"), "A linear layer of 2 x 3 by 3 x 4 in bf16 and fp8"),
+    (ops.Attention(4, 2), "One head of attention of Q (4 x 2), K (4 x 2) and V (4 x 2) in bf16"),
+    (ops.Softmax(2, 3), "A softmax of 2 x 3 in fp32"),
+    (ops.Elementwise(8, 1, 1), "An elementwise op of 8 in bf16")])
+def test_every_op_with_loops_has_words(op, words):
+    assert figures.nest(Nest(op, " ".join(op.DIMS))).text.startswith(f"{words} is computed in")
 
 
 def test_equal_mappings_are_both_right():
@@ -202,6 +227,7 @@ def test_the_page_is_walk_for_random_nests(page_of):  # noqa: F811
     assert any(r.write_bytes and r.read_bytes for nest in made for r in nest.resident)
     page = page_of("".join(figures.nest(nest)._repr_html_() for nest in made)).page
     for nest, got in zip(made, page.evaluate(PLAY), strict=True):
+        outs = {r.name for r in nest.resident if r.write_bytes}
         assert got["first"]["read from HBM"].startswith("0 B of ")
         want = list(spoken(nest))
         assert got["now"] == len(want) == len(got["found"])
@@ -215,8 +241,10 @@ def test_the_page_is_walk_for_random_nests(page_of):  # noqa: F811
                     assert not found or found[1] == f"{start}:{stop}"
             else:
                 assert status.startswith(said), nest
-                assert line.startswith(f"store {event.name}" if event.kind == "store" else (
-                    f"load {event.name} ", f"open {event.name} ", f"fetch {event.name} "))
+                verb = event.kind
+                if verb == "load" and event.name in outs:
+                    verb = "fetch" if event.bytes else "open"  # the line says what is done now
+                assert f"{line} ".startswith(f"{verb} {event.name} "), nest
             assert reads["read from HBM"].startswith(f"{read} of ")
             assert reads["written to HBM"].startswith(f"{written} of ")
         ends(nest, got["found"][-1][1])
@@ -235,6 +263,11 @@ def ends(nest, reads):
     for name, times in nest.reloads.items():
         label = f"{name} written, times" if name in outs else f"r_{name}, times read"
         assert reads[label] == f"{times} of {times}"
+        back = f"{name} read back, times"
+        if name in outs and times > 1:
+            assert reads[back] == f"{times - 1} of {times - 1}"
+        else:
+            assert back not in reads
     for name, most in nest.held.items():
         assert reads[f"held in {name}"].endswith(f", at most {units.mebi(most)}")
 
@@ -257,6 +290,26 @@ def test_the_numbers_at_the_end_are_achieved(nest, page_of):  # noqa: F811
     tiles = {r.name: r.runs // r.times for r in nest.resident if r.read_bytes or r.write_bytes}
     want = Counter(str(nest.reloads[name]) for name, n in tiles.items() for _ in range(n))
     assert Counter(page.locator(".rl-times").all_text_contents()) <= want
+
+
+# Opacities of each tensor's tiles.
+SHADES = """() => [...document.querySelectorAll(".rl-block")].reduce((found, one) => {
+  (found[one.dataset.of] ??= new Set()).add(Number(one.style.fillOpacity).toFixed(3));
+  return found;
+}, {})"""
+
+
+def test_one_scale_of_shades_for_all_tensors_and_mappings(page_of):  # noqa: F811
+    """At the end a tensor that came once is the paler, the more often another came."""
+    page = page_of(four()._repr_html_()).page
+    page.click("text=Skip")
+    shades = "JSON.stringify(Object.entries((" + SHADES + ")()).map(([k, v]) => [k, [...v]]))"
+    for text, r_A, r_B in FOUR:
+        page.get_by_label("Mapping", exact=True).select_option(label=text)
+        page.get_by_text("End", exact=True).click()
+        want = [[name, [f"{0.1 + 0.6 * n / 10:.3f}"]]  # 10: the most often of the four
+                for name, n in (("A", r_A), ("B", r_B), ("C", 1))]
+        assert sorted(json.loads(page.evaluate(shades))) == want
 
 
 # Where the marks of a kind lie in their matrices: {tensor: [left, top, right, bottom]}, 0 to 1.

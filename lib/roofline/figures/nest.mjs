@@ -3,7 +3,8 @@
 // The events, their order and the bytes of an element come in through `model`, from Nest.walk. The
 // page evaluates only
 //   bytes of an event = elements of its block x bytes an element
-//   r of a tensor so far = elements read (of an output: written) / elements of the tensor
+//   r of a tensor so far = elements read (of an output: written) / elements of the tensor;
+//     sums that come back are counted apart
 //   W so far = W x (products done / products in all)      I so far = W so far / Q so far
 //   on chip = sum over the lines around the current one that hold a block
 
@@ -83,17 +84,20 @@ function decode(nest, dims, sizes, tensors, products) {
 
 // What the first `count` events have done. crossed: times each tile of a tensor has, tile by tile.
 function tally({ events, cuts }, tensors, count) {
-  const sum = { read: 0, written: 0, done: 0, crossed: {}, moved: {} };
+  const sum = { read: 0, written: 0, done: 0, crossed: {}, moved: {}, back: {} };
   for (const [name, of] of Object.entries(cuts)) {
     sum.crossed[name] = of[0].slice(1).map(() => (of[1] ?? [0, 1]).slice(1).map(() => 0));
-    sum.moved[name] = 0;
+    sum.moved[name] = sum.back[name] = 0;
   }
   for (let i = 0; i < count; i++) {
     const { kind, name, level, spans, elements: n, bytes } = events[i];
     if (kind === "step") sum.done += n;
     else if (!level) {
       sum[kind === "store" ? "written" : "read"] += bytes;
-      if ((tensors[name].role === "out") !== (kind === "store")) continue;
+      if ((tensors[name].role === "out") !== (kind === "store")) {
+        if (bytes) sum.back[name] += n;
+        continue;
+      }
       sum.moved[name] += n;
       const [rows, columns] = [0, 1].map((d) => (spans[d]
         ? spans[d].map((place) => cuts[name][d].indexOf(place)) : [0, 1]));
@@ -121,11 +125,13 @@ function render({ model, el }) {
   const svg = make("svg:svg", { role: "img", "aria-label": `${
     order.join(", ")} as grids of tiles; the lines below say what happens` }, scene);
   const code = make("ol", { class: "rl-code", "aria-label": "The nest as code" });
-  const key = make("p", { class: "rl-key" }, ...[["crossed", "the stronger, the more often over HBM"],
+  const key = make("p", { class: "rl-key" }, ...[
+    ["crossed", "the stronger, the more often read (an output: written), on one scale for all"],
     ["held", "on chip"], ["load", "loaded now"], ["step", "in use now"], ["store", "stored now"]]
     .map(([name, words]) => make("span", {}, make("i", { class: `rl-is-${name}` }), ` ${words}`)));
   const pictures = make("div", { class: "rl-grids" }, svg);
   const plot = make("div", { class: "rl-plot" }, pictures, key, code);
+  const strongest = Math.max(1, ...nests.flatMap(({ times }) => Object.values(times)));
   let drawn = {}, width = 0;
 
   // A tensor lies so that rows of inputs line up with rows of their product, columns with columns.
@@ -230,7 +236,7 @@ function render({ model, el }) {
     for (const [name, rows] of Object.entries(drawn.tiles)) {
       rows.forEach((row, r) => row.forEach(({ box, words }, c) => {
         const n = sum.crossed[name][r][c];
-        box.style.fillOpacity = n && 0.1 + 0.6 * n / Math.max(nest.times[name] ?? 1, n);
+        box.style.fillOpacity = n && 0.1 + 0.6 * n / strongest;
         if (words) words.textContent = n || "";
       }));
     }
@@ -261,6 +267,9 @@ function render({ model, el }) {
       }
     }
     [...code.children].forEach((item, i) => {
+      const { words } = nest.lines[i];
+      item.querySelector(".rl-words").textContent = i === event?.line
+        ? words.replace("open or fetch", event.bytes ? "fetch" : "open") : words;
       item.querySelector(".rl-turn").textContent = turns[i] ? ` (${turns[i]})` : "";
       item.classList.toggle("rl-around", around.includes(i));
       if (i === event?.line) item.setAttribute("aria-current", "step");
@@ -314,10 +323,13 @@ function render({ model, el }) {
   // --- numbers and controls ------------------------------------------------------------------
 
   const crossing = order.filter((name) => tensors[name].role !== "kept");
+  const spilled = crossing.filter((name) => tensors[name].role === "out"
+    && nests.some(({ times }) => times[name] > 1));
   const memories = [...new Set(nests.flatMap(({ held }) => Object.keys(held)))];
   const [reads, read] = readouts([["event", "event"], ["read", "read from HBM", "memory"],
     ["written", "written to HBM", "memory"], ...crossing.map((name) => [`r ${name}`,
       tensors[name].role === "out" ? `${name} written, times` : `r_${name}, times read`]),
+    ...spilled.map((name) => [`back ${name}`, `${name} read back, times`]),
     ["I", "I = W / Q"], ...memories.map((name) => [`in ${name}`, `held in ${name}`, "compute"])]);
   const [compared, compare] = readouts(nests.map(({ name }, i) => [i, name, "memory"]));
   const total = (nest) => nest.read + nest.written;
@@ -349,6 +361,9 @@ function render({ model, el }) {
       nest.written && sum.written / nest.written);
     for (const name of crossing) {
       read(`r ${name}`, `${significant(sum.moved[name] / whole(name))} of ${nest.times[name]}`);
+    }
+    for (const name of spilled) {
+      read(`back ${name}`, `${significant(sum.back[name] / whole(name))} of ${nest.times[name] - 1}`);
     }
     read("I", `${Q ? show(W / Q, "FLOP/B") : "no byte yet"}, at the end ${
       show(flops / total(nest), "FLOP/B")}`);

@@ -9,7 +9,6 @@ Ignores   time: every event is one step of the player, however long the hardware
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import islice
 from typing import Any
 
@@ -19,6 +18,8 @@ from ..loopnest.nest import Hold, Item, Loop, Operand, spaces
 from .live import Live
 
 EVENTS = 4000  # of all mappings of one figure: each costs the page 3 to 12 bytes
+OPS = {"Matmul": "A matmul", "Linear": "A linear layer", "MLP": "An MLP", "Softmax": "A softmax",
+       "Attention": "One head of attention", "Elementwise": "An elementwise op"}
 
 Ranges = Mapping[str, tuple[int, int]]  # dim -> (start, stop)
 Question = tuple[str, str, list[str], list[int]]  # what is asked, the verdict, options, right ones
@@ -65,11 +66,12 @@ def nest(nests: Nest | Sequence[Nest], names: Sequence[str] = ()) -> Live:
         "nests": [{"name": name, **_data(one, walk)}
                   for name, one, walk in zip(names, nests, walks, strict=True)]}
     return Live("nest", data, "\n\n".join(says), (
-        (f"{_op(first)}: bytes over HBM, {len(nests)} mapping{'s' * (len(nests) > 1)} (derived)",
+        (f"{_op(first, operands)}: bytes over HBM, {len(nests)} "
+         f"mapping{'s' * (len(nests) > 1)} (derived)",
          _totals(nests, names)),
         *((f"{name}: the nest as code", [["line"], *([_solid(words)] for words in one.lines())])
           for name, one in zip(names, nests, strict=True)),
-        *((f"{name}: what is on chip", _resident(one))
+        *((f"{name}: what is on chip", one.resident.cells(lambda n: units.show(n, "B")))
           for name, one in zip(names, nests, strict=True))),
         "a player of the nest's loads and stores")
 
@@ -79,18 +81,24 @@ def nest(nests: Nest | Sequence[Nest], names: Sequence[str] = ()) -> Live:
 
 def _about(first: Nest, operands: Mapping[str, Operand]) -> str:
     kept = [name for name, operand in operands.items() if operand.role == "kept"]
-    return (f"{_op(first)} is computed in tiles. A load brings a tile on "
+    return (f"{_op(first, operands)} is computed in tiles. A load brings a tile on "
             "chip each time its line of the nest is reached; the tile stays while the lines "
             "inside it run."
             + "".join(f" {name} is made on chip and never crosses HBM." for name in kept))
 
 
-def _op(one: Nest) -> str:
-    """The op without what is as always."""
-    op: Any = one.op
-    given = ", ".join(f"{f.name}={getattr(op, f.name)!r}" for f in fields(op)
-                      if f.name == "dtype" or getattr(op, f.name) != f.default)
-    return f"{type(op).__name__}({given})"
+def _op(one: Nest, operands: Mapping[str, Operand]) -> str:
+    """The op in words: what it takes, and in which numbers."""
+    inputs = {name: operand for name, operand in operands.items() if operand.role == "in"}
+    shapes = [" x ".join(str(one.sizes[dim]) for dim in operand.dims)
+              for operand in inputs.values()]
+    if len(shapes) > 2:
+        shapes = [f"{name} ({shape})" for name, shape in zip(inputs, shapes, strict=True)]
+        of = f"{', '.join(shapes[:-1])} and {shapes[-1]}"
+    else:
+        of = " by ".join(shapes)
+    dtypes = " and ".join(dict.fromkeys(operand.dtype for operand in operands.values()))
+    return f"{OPS[type(one.op).__name__]} of {of} in {dtypes}"
 
 
 def _compare(nests: Sequence[Nest], names: Sequence[str]) -> Question:
@@ -104,40 +112,41 @@ def _compare(nests: Sequence[Nest], names: Sequence[str]) -> Question:
 
 
 def _again(one: Nest) -> Question:
-    """How often the input that comes back most crosses HBM, among what one may take for it."""
+    """How often the tensor that comes back most crosses HBM, among what one may take for it."""
     rows = [r for r in one.resident if r.level == 0 and r.read_bytes]
     row = max(rows, key=lambda r: r.times)
     steps = [other.runs // max(other.times, 1) for other in rows]  # tiles of each tensor
     found = {1, row.times, row.runs, *(r.times for r in rows), *steps}
+    if row.write_bytes:
+        found |= {row.times - 1, 2 * row.times - 1}  # read; both ways
     for far in (2, 4):
         found |= {row.times * far} if len(found) < 3 else set()
     # The right one, and those nearest to it.
     answers = sorted(sorted(found, key=lambda n: abs(n - row.times))[:4])
     words = ["once" if n == 1 else f"{n} times" for n in answers]
     right = answers.index(row.times)
-    return (f"The nest is {one.text!r}. How many times does each byte of {row.name} cross HBM?",
-            f"Each byte of {row.name} crosses {words[right]}.", words, [right])
+    asks = f"does each byte of {row.name} cross HBM"
+    says = f"Each byte of {row.name} crosses {words[right]}."
+    if row.write_bytes:
+        back = row.times - 1
+        asks = f"is each tile of {row.name} written to HBM"
+        says = (f"Each tile of {row.name} is written {words[right]}, and read back "
+                f"{'once' if back == 1 else f'{back} times'}.")
+    return f"The nest is {one.text!r}. How many times {asks}?", says, words, [right]
 
 
 def _totals(nests: Sequence[Nest], names: Sequence[str]) -> list[list[str]]:
     tensors = [name for name in spaces(nests[0].op)[1] if name in nests[0].reloads]
     memories = list(dict.fromkeys(memory for one in nests for memory in one.held))
-    rows = [["mapping", *(f"{name}, times" for name in tensors), "read", "written", "Q", "I",
+    rows = [["mapping", *tensors, "read", "written", "Q", "I",
              *(f"most in {memory}" for memory in memories)]]
     for name, one in zip(names, nests, strict=True):
-        count = one.achieved
-        rows.append([name, *(str(one.reloads[tensor]) for tensor in tensors),
+        count, moves = one.achieved, {r.name: r.moves for r in one.resident if not r.level}
+        rows.append([name, *(moves[tensor] for tensor in tensors),
                      units.show(count.hbm_read_bytes, "B"), units.show(count.hbm_write_bytes, "B"),
                      units.show(count.hbm_bytes, "B"), units.show(count.intensity, "FLOP/B"),
                      *(units.mebi(one.resident_bytes(memory)) for memory in memories)])
     return rows
-
-
-def _resident(one: Nest) -> list[list[str]]:
-    return [["tensor", "held in", "block", "takes", "runs", "times", "read", "written"],
-            *([r.name, r.memory, " x ".join(map(str, r.block)), units.mebi(r.bytes),
-               f"{r.runs:,}", str(r.times), units.show(r.read_bytes, "B"),
-               units.show(r.write_bytes, "B")] for r in one.resident)]
 
 
 def _solid(words: str) -> str:
