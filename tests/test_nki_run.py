@@ -11,7 +11,7 @@ import threading
 import types
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -1050,6 +1050,31 @@ def test_equal_totals_of_different_dtypes_do_not_agree():
 def test_only_counts_compare(what):
     with pytest.raises(nki.NkiValidationError, match="compare: formula: got "):
         nki.compare(what, None, Count())
+
+
+def test_a_comparison_names_its_columns_by_what_stands_there():
+    run = nki.run(matmul, A, B, data=False)
+    assert list(nki.compare(run, None, run).counts) == ["matmul", "code"]
+    assert list(nki.compare(Achieved(), None, run).counts) == ["nest", "code"]
+    assert list(nki.compare(Achieved(), Achieved(), run).counts) == ["formula", "nest", "code"]
+    for kernel in ("nest", "code", "profiler"):  # no column takes another's place
+        both = nki.compare(replace(run, kernel=kernel), run, run, run)
+        assert list(both.counts) == ["formula", "nest", "code", "profiler"]
+
+
+def test_what_is_left_out_or_several_is_said():
+    run = nki.run(matmul, A, B, data=False)
+    with pytest.raises(nki.NkiValidationError, match="third. Without a nest: .*op, None, run"):
+        nki.compare(run.count, run)
+    with pytest.raises(nki.NkiValidationError, match=r"nest: got list; .* the sum: sum\(\(one"):
+        nki.compare(run.count, [run, run], run)
+
+
+def test_work_of_other_engines_is_no_work_of_the_code():
+    idle, some = Count({}, 4, 4), Count({"fp32": 5}, 4, 4)
+    assert "W is the Tensor Engine's FLOPs alone, so 0 here" in repr(nki.compare(some, None, idle))
+    for one, code in ((idle, idle), (some, some)):
+        assert "Tensor Engine" not in repr(nki.compare(one, None, code))
 
 
 def test_the_profiler_stands_after_the_code():

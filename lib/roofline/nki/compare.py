@@ -75,22 +75,24 @@ class Comparison:
                          *(f"{d:+,}" if d else "0" for d in found)])
         intensities = [units.significant(c.intensity, 4) for c in self.counts.values()]
         rows.append(["I, FLOP/B", *intensities, *later, *("" for _ in others)])
-        return "\n".join([columns([*zip(*rows, strict=True)]), *warned(self.notes)])
+        only = ["code: W is the Tensor Engine's FLOPs alone, so 0 here"] * (
+            not self.counts["code"].flops and any(c.flops for c in self.counts.values()))
+        return "\n".join([columns([*zip(*rows, strict=True)]), *only, *warned(self.notes)])
 
 
-def compare(formula: Any, nest_or_none: Any, run: Any, profile: Any = None) -> Comparison:
+def compare(formula: Any, nest_or_none: Any, run: Any = None, profile: Any = None) -> Comparison:
     """The counts of an op by formula, by loop nest (or None) and by the run of its kernel.
 
     profile   the profiler's count of the same kernel, or a text for its column until there is one
 
     Each is a Count, or has one: `algorithmic` of an op, `achieved` of a nest, `count` of a Run.
-    An earlier run may stand for the formula; its column bears its kernel's name.
-    Raises NkiValidationError for anything else.
+    An earlier run or a nest may stand for the formula; its column bears the kernel's name, or
+    "nest" where no other is given. Raises NkiValidationError for anything else.
     """
     if not isinstance(run, Count) and not hasattr(run, "cores"):
-        raise refuse("compare: run", type(run).__name__, "the run, or its count, comes last",
-                     "nki.compare(op, None, run)")
-    counts = {getattr(formula, "kernel", "formula"): _count("formula", formula)}
+        raise refuse("compare: run", type(run).__name__, "the run, or its count, comes third",
+                     "Without a nest: nki.compare(op, None, run)")
+    counts = {_name(formula, nest_or_none): _count("formula", formula)}
     if nest_or_none is not None:
         counts["nest"] = _count("nest", nest_or_none)
     counts["code"] = _count("run", run)
@@ -98,6 +100,14 @@ def compare(formula: Any, nest_or_none: Any, run: Any, profile: Any = None) -> C
         counts[PROFILER] = _count("profile", profile)
     return Comparison(counts, getattr(run, "warnings", ()),
                       profile if isinstance(profile, str) else "")
+
+
+def _name(formula: Any, nest_or_none: Any) -> str:
+    """The first column's, by what stands there; a name that another column has is not taken."""
+    if hasattr(formula, "achieved") and nest_or_none is None:
+        return "nest"
+    name = str(getattr(formula, "kernel", "formula"))
+    return "formula" if name in ("nest", "code", PROFILER) else name
 
 
 def _count(role: str, what: Any) -> Count:
@@ -108,5 +118,6 @@ def _count(role: str, what: Any) -> Count:
         found = getattr(what, name, found)
     if not isinstance(found, Count):
         raise refuse(f"compare: {role}", type(what).__name__,
-                     "a Count, or an op, nest or Run that has one")
+                     "a Count, or an op, nest or Run that has one", "Of several, give the sum: "
+                     "sum((one.achieved for one in nests), Count())" * isinstance(what, list | tuple))
     return found
