@@ -1064,7 +1064,7 @@ def test_a_comparison_names_its_columns_by_what_stands_there():
 
 def test_what_is_left_out_or_several_is_said():
     run = nki.run(matmul, A, B, data=False)
-    with pytest.raises(nki.NkiValidationError, match="third. Without a nest: .*op, None, run"):
+    with pytest.raises(nki.NkiValidationError, match=r"third\. Without a nest: .*op, None, run"):
         nki.compare(run.count, run)
     with pytest.raises(nki.NkiValidationError, match=r"nest: got list; .* the sum: sum\(\(one"):
         nki.compare(run.count, [run, run], run)

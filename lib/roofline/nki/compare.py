@@ -117,7 +117,8 @@ def _count(role: str, what: Any) -> Count:
             break
         found = getattr(what, name, found)
     if not isinstance(found, Count):
+        several = isinstance(what, list | tuple)
         raise refuse(f"compare: {role}", type(what).__name__,
                      "a Count, or an op, nest or Run that has one", "Of several, give the sum: "
-                     "sum((one.achieved for one in nests), Count())" * isinstance(what, list | tuple))
+                     "sum((one.achieved for one in nests), Count())" * several)
     return found
