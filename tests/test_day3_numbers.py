@@ -4,7 +4,10 @@ Nothing here comes from `problems` or `machine`: the guide's figures are typed o
 sources' units, and everything else is arithmetic on them.
 """
 
+import re
+
 import pytest
+from pages import ROOT, sections
 
 from roofline import ask, clockwork, derate, machine
 from roofline.check import Choice, WrongAnswer
@@ -51,12 +54,13 @@ NUMBERS = {
     "day3.fade.all": dict(used=112 * 64 / 16_384, busy=48 / 64, rate=P * 21 / 64,
                           ridge=P * 21 / 64 / BW, best=P * 21 / 64, side="compute"),
     "day3.do.peak": dict(P_bf16="92 TFLOPS", P_fp32="23 TFLOPS"),
-    "day3.do.vector": dict(rate="143e9 element/s", in_FLOPs=640, in_MACs=320),
+    "day3.do.vector": dict(rate="143e9 element/s", in_FLOPs=160, in_MACs=80),
     "day3.do.bw_ridge": dict(BW="410 GB/s", ridge=224),
     "day3.do.own": dict(used=80 * 128 / 16_384, t=4 * 384 / 2.8e9, rate=P32 * 80 / 128),
-    "day3.check.small_tiles": dict(rate_K="45.9 TFLOPS", rate_N="45.9 TFLOPS", t="22.9 ns"),
-    "day3.clock.lone": dict(cycles=766, macs=128 * 128 * 512, share=512 / 766),
-    "day3.clock.small": dict(used=0.5, rate_K=P / 2, apart=64, rate_N=P / 2),
+    "day3.check.small_tiles": dict(rate_K="45.9 TFLOPS", rate_N="45.9 TFLOPS", t="22.9 ns",
+                                   why="each"),
+    "day3.clock.lone": dict(small=15, cycles=766, macs=128 * 128 * 512, share=512 / 766),
+    "day3.clock.small": dict(used=0.75, rate_K=P * 0.75, apart=64, rate_N=P * 20 / 64),
     "day3.clock.load": dict(load=32, hidden=512, shown=544, rate=P * 512 / 544, shown_short=160,
                             rate_short=P * 128 / 160),
     "day3.clock.where": dict(lone="fill", half="rows", short="floor", weights="load",
@@ -92,6 +96,35 @@ def test_the_curriculums_numbers():
     assert round(P / ELEMENTS) == 640 and round(P / 2 / ELEMENTS) == 320
 
 
+PRINTED = {
+    "P of the Tensor Engine": ["91.75 TFLOP/s", "92 TFLOP/s", "23 TFLOP/s", "22.9 TFLOP/s",
+                               "128 × 128 × 2 × 2.8 GHz"],
+    "The Vector Engine has a roof of its own": ["143 Gelement/s", "128 × 1.12 GHz", "640 FLOP",
+                                                "320 multiply-adds"],
+    "BW of one core, and the ridge": ["820 GB/s / 2 = 410 GB/s", "91.75 TFLOP/s / 410 GB/s = 224",
+                                      "223.78", "222", "Peak Flops Bandwidth Ratio", "inf2"],
+    "Why real kernels fall short": ["64 of the 128 rows", "45.9 TFLOP/s", r"\max(N, 64)",
+                                    "wait for the shortest interval", "22.9 ns", "four times"],
+    "Do": ["get 92 and 23", "get 224", "143 Gelement/s"],
+    "Check yourself": ["91.75 TFLOP/s × 64 / 128 = 45.9 TFLOP/s",
+                       "64 of 128 rows of PEs are in use",
+                       "N = 512 is above 64, so there is no extra loss", "max(32, 64) = 64 cycles",
+                       "91.75 TFLOP/s × 32 / 64 = 45.9 TFLOP/s", "22.9 ns"],
+}
+
+
+@pytest.mark.parametrize("title", PRINTED)
+def test_the_curriculums_numbers_stand_in_their_section(title):
+    (section,) = [s for s in sections(ROOT / "day3/spec_roofs.ipynb") if s.title == title]
+    text = re.sub(r"\s+", " ", " ".join([section.prose, *section.outputs]))
+    assert [phrase for phrase in PRINTED[title] if phrase not in text] == []
+
+
+def test_what_a_profile_divides_by():
+    """NKI performance guide, first figure: 640 + 64 MiB, 3.82 ms = 54.37 %, MBU 25.61 %."""
+    assert 704 * 2**20 / (3.82e-3 / 0.5437) / 0.2561 == pytest.approx(BW, rel=2e-3)
+
+
 def test_the_dma_engines_numbers():
     assert DMA / 1e9 == 272 and round(P / DMA) == 337
 
@@ -105,8 +138,9 @@ def test_the_other_two_ridges_in_circulation():
     ("day3.do.peak", "P_bf16", ["92 TFLOPS", "91.75 TFLOP/s", "91.8 TFLOPS", 91.7504e12]),
     ("day3.do.peak", "P_fp32", ["23 TFLOPS", "22.94 TFLOP/s", "22.9 TFLOPS"]),
     ("day3.do.vector", "rate", ["143 Gelement/s", "143.36 Gelement/s", 1.43e11]),
-    ("day3.do.vector", "in_FLOPs", [640, "640x", 91.75e12 / 143e9, 92e12 / 143e9]),
-    ("day3.do.vector", "in_MACs", [320, 92e12 / 2 / 143e9]),
+    ("day3.vector", "in_FLOPs", [640, "640x", 91.75e12 / 143e9, 92e12 / 143e9]),
+    ("day3.vector", "in_MACs", [320, 92e12 / 2 / 143e9]),
+    ("day3.do.vector", "in_FLOPs", [160, 23e12 / 143e9]),
     ("day3.do.bw_ridge", "ridge", [224, 223.8, 223.78, 222, 92 / 0.41]),
     ("day3.dma_roof", "ridge_dma", [337, 337.3, 92e12 / 272e9]),
     ("day3.check.small_tiles", "rate_K", ["45.9 TFLOPS", "46 TFLOPS", "45.875 TFLOP/s"]),
@@ -127,13 +161,18 @@ def test_a_reader_who_rounds_is_right(id, name, answers):
     ("day3.do.bw_ridge", "ridge", 208, "hw-trainium"),
     ("day3.do.bw_ridge", "ridge", 231.7, "190 TFLOP/s"),
     ("day3.bw_ridge", "t", 96e6 / 272e9, "dma-guide"),
-    ("day3.dma_roof", "dma", "435 GB/s", "theoretical"),
-    ("day3.dma_roof", "ridge_dma", 211, "theoretical"),
+    ("day3.dma_roof", "dma", "435 GB/s", "16 × 27.2 GB/s"),
+    ("day3.dma_roof", "dma", "464 GB/s", "trn1-arch"),
+    ("day3.dma_roof", "ridge_dma", 211, "dma-intro"),
+    ("day3.dma_roof", "ridge_dma", P / (16 * 27 * 2**30), "trn1-arch"),
 ])
 def test_another_sources_figure_is_told_so(id, name, answer, source):
     with pytest.raises(WrongAnswer, match="not the figure this page uses") as wrong:
         ask(id).check(**{name: answer})
     assert source in repr(wrong.value)
+
+
+SEEDS = range(12)
 
 
 # --- a walk over the array ----------------------------------------------------------------------
@@ -146,24 +185,35 @@ def walked(K, M, N):
 
 @pytest.mark.parametrize(("K", "M", "N"), [(1, 1, 1), (3, 2, 5), (8, 4, 16), (16, 16, 1)])
 def test_a_lone_matmul_against_the_walk(K, M, N):
-    q = ask("day3.clock.lone", K=K, M=M, N=N)
+    q = ask("day3.clock.lone", side=4, few=6, K=K, M=M, N=N)
     cycles, macs = walked(K, M, N)
-    assert [part.value for part in q.parts] == [cycles, macs,
+    assert [part.value for part in q.parts] == [12, cycles, macs,
                                                 pytest.approx(macs / (16_384 * cycles))]
+    assert walked(4, 4, 6)[0] == 12
+
+
+def test_a_fencepost_shows():
+    """One cycle more or less is told apart where it is more than a percent."""
+    for seed in (0, *SEEDS):
+        q = ask("day3.clock.lone", seed)
+        side, few = q.inputs["side"], q.inputs["few"]
+        right, _ = walked(side, side, few)
+        for answer in (right - 1, right + 1, right + 2):
+            with pytest.raises(WrongAnswer, match="count"):
+                q.check(small=answer)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_lone_matmul_against_the_clockwork(seed):
     q = ask("day3.clock.lone", seed)
-    one = clockwork.Clockwork(**q.inputs, load="kept")
-    cycles, macs, _ = (part.value for part in q.parts)
+    one = clockwork.Clockwork(**{name: q.inputs[name] for name in "KMN"}, load="kept")
+    small, cycles, macs, _ = (part.value for part in q.parts)
     assert (one.working, one.total) == (cycles, macs)
+    side, few = q.inputs["side"], q.inputs["few"]
+    assert clockwork.Clockwork(side, side, few, load="kept", array=side).working == small
 
 
 # --- the bank and the derating rules say the same -----------------------------------------------
-
-SEEDS = range(12)
-
 
 def said(q):
     return {part.name: getattr(part, "value", part.answer) for part in q.parts}
@@ -237,7 +287,8 @@ SLIPS = {
         ("rate", 128 * TENSOR, "Tensor Engine's clock"), ("rate", 16_384 * VECTOR, "all PEs"),
         ("rate", VECTOR, "one lane"), ("rate", ELEMENTS / 2, "took two"),
         ("in_FLOPs", 320, "per multiply-add"), ("in_FLOPs", 256, "clocks left out"),
-        ("in_FLOPs", 91.75 / 2.3, "several operations a lane"),
+        ("in_FLOPs", 91.75e12 / 2.3e12, "several operations a lane"),
+        ("rate", 2.3e12, "several operations a lane"),
         ("in_MACs", 640, "per FLOP"), ("in_MACs", 128, "clocks left out"),
         ("t", 2048 * 4096 / P, "Tensor Engine's rate"), ("t", 2048 * 4096 / VECTOR, "one lane")],
     "day3.cast": [
@@ -286,23 +337,27 @@ SLIPS = {
         ("best", P, "full P"), ("best", 120 * DEVICE, "of the device"),
         ("best", 120 * BW, "higher")],
     "day3.do.peak": [("P_bf16", "45.9 TFLOPS", "as one FLOP"), ("P_bf16", "183.5 TFLOPS", "both")],
-    "day3.do.vector": [("rate", 128 * TENSOR, "Tensor Engine's clock"), ("in_MACs", 640, "FLOP")],
+    "day3.do.vector": [("rate", 128 * TENSOR, "Tensor Engine's clock"), ("in_MACs", 160, "FLOP"),
+                       ("in_FLOPs", 640, "bf16's peak"), ("in_MACs", 320, "bf16's peak")],
     "day3.do.bw_ridge": [("BW", "820 GB/s", "not one core's"), ("ridge", 112, "of the device")],
     "day3.do.own": [
         ("used", (80 / 128) ** 2, "columns cut"), ("t", 4 * 384 / VECTOR, "Vector Engine's clock"),
+        ("t", 384 / TENSOR, "factor of four"),
         ("rate", P * 80 / 128, "four times as long"), ("rate", P32, "nothing were lost")],
     "day3.check.small_tiles": [
         ("rate_K", P, "nothing were lost"), ("rate_N", P, "nothing were lost"),
         ("rate_N", P / 4, "as one FLOP"), ("t", 32 / TENSOR, "floor left out"),
         ("t", 64 / 1.4e9, "profiler's"), ("t", 96 / TENSOR, "added")],
     "day3.clock.lone": [
+        ("small", 17, "all three"), ("small", 16, "one too many"), ("small", 14, "number of the"),
+        ("small", 7, "N alone"), ("small", 11, "rows alone"),
         ("cycles", 512, "N alone"), ("cycles", 639, "rows"), ("cycles", 512 * 255, "kept back"),
         ("macs", 2 * 128 * 128 * 512, "FLOPs"), ("macs", 128 * 512, "K left out"),
         ("share", 1, "no cycle to fill"), ("share", 2 * 512 / 766, "one multiply-add a cycle")],
     "day3.clock.small": [
-        ("used", 0.25, "both sides"), ("rate_K", P, "nothing were lost"), ("apart", 32, "N alone"),
-        ("apart", 96, "added"), ("rate_N", P, "nothing were lost"),
-        ("rate_N", 2 * P, "multiplied")],
+        ("used", 9 / 16, "both sides"), ("rate_K", P, "nothing were lost"),
+        ("apart", 20, "N alone"), ("apart", 84, "added"), ("rate_N", P, "nothing were lost"),
+        ("rate_N", P * 64 / 20, "not multiplied")],
     "day3.clock.load": [
         ("load", 128, "one column"), ("load", 512, "multiplied"), ("hidden", 544, "shows"),
         ("hidden", 766, "lone"), ("shown", 512, "as if hidden"), ("shown", 640, "one column"),

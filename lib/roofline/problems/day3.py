@@ -39,6 +39,9 @@ DTYPES = tuple(dtype for dtype in CORE.peaks if CORE.peak(dtype) in (PEAK, CORE.
 ONE_FLOP = "a multiply-add counted as one FLOP"
 UPSIDE_DOWN = "the ratio upside down"
 SHARE = ", as a fraction or in %"
+PROFILER_CLOCK = ("the clock of the profiler's cycle counts, "
+                  f"{CORE.facts['base_clock'].text}, in place of the Tensor Engine's")
+SHEET_FLOPS = "the sheet's Vector FLOP rate, which counts several operations a lane"
 
 
 def _fits(K: int = 1, M: int = 1, N: int = 1) -> None:
@@ -63,7 +66,7 @@ def _back_to_back(name: str, K: int, N: int, label: str, shares: tuple[Follow, .
                 {ONE_FLOP: PEAK * used * busy / 2,
                  "the peak, as if nothing were lost": PEAK,
                  "fp32's peak in place of bf16's": PEAK * QUARTER * used * busy,
-                 "PEs or cycles lost are multiplied, not divided": PEAK / used / busy},
+                 "divided by the share, not multiplied": PEAK / used / busy},
                 label=label, follows=("*", PEAK, *shares) if shares else None)
 
 
@@ -72,8 +75,12 @@ def _back_to_back(name: str, K: int, N: int, label: str, shares: tuple[Follow, .
 open_bound = replace(day2.open_bound, id="day3.open.bound",
                      fixed=dict(day2.ROOFS, W=24e9, Q=90e6))
 open_uses = replace(day2.why_I_is_B, id="day3.open.uses", fixed=dict(B=24))
-open_crossover = replace(day2.check_2048, id="day3.open.crossover",
-                         fixed=dict(ridge=day2.RIDGE, D=6144, other=4096))
+open_crossover = replace(
+    day2.check_2048, id="day3.open.crossover", fixed=dict(ridge=day2.RIDGE, D=6144, other=4096),
+    ask="On one physical Trn2 core, ridge {ridge} in bf16, from which batch B on is a linear layer "
+        "with D = F = {D} compute-bound? Solve I = B D / (2 B + D) = ridge: bring it to the form "
+        "B × denominator = ridge × D and give ridge × D (the numerator), the denominator and B. Is "
+        "that more or less than for D = F = {other}, and why?")
 
 
 # --- the Tensor Engine's P ----------------------------------------------------------------------
@@ -153,25 +160,26 @@ def _elements(width: int, clock: float) -> Part:
                 {"the Tensor Engine's clock in place of the Vector Engine's": width * CLOCK,
                  "all PEs of the array: a lane takes one element a cycle": PES * clock,
                  "one lane, not all of them": clock,
-                 "half the width, as if bf16 took two": most / 2},
+                 "half the width, as if bf16 took two": most / 2,
+                 SHEET_FLOPS: CORE.facts["vector_peak_flops.fp32"].value},
                 label="Elements a second")
 
 
-def _slower(width: int, clock: float, P: float) -> Iterator[Part]:
+def _slower(width: int, clock: float, P: float, dtype: str = "bf16") -> Iterator[Part]:
     most = width * clock
+    other = {"bf16's peak in place of fp32's": P / QUARTER / most} if dtype == "fp32" else {}
     yield Part("in_FLOPs", P / most, "", f"P / rate = {rate(P)} / {show(most, 'element/s', 4)}",
                {"per multiply-add, which is two FLOPs": P / 2 / most,
                 "the clocks left out: two FLOPs of each PE over the lanes": 2 * PES / width,
                 UPSIDE_DOWN: most / P,
-                "the sheet's Vector FLOP rate, which counts several operations a lane":
-                P / CORE.facts["vector_peak_flops.fp32"].value},
+                SHEET_FLOPS: P / CORE.facts["vector_peak_flops.fp32"].value, **other},
                label="Times slower, op for FLOP", follows=("/", P, "rate"))
     yield Part("in_MACs", P / 2 / most, "",
                f"P / 2 / rate = {rate(P)} / 2 / {show(most, 'element/s', 4)}",
                {"per FLOP, of which a multiply-add has two": P / most,
                 "the clocks left out: PEs over lanes": PES / width,
                 UPSIDE_DOWN: most / P * 2, "halved twice: P has two FLOPs a multiply-add":
-                P / 4 / most},
+                P / 4 / most, **{label: value / 2 for label, value in other.items()}},
                label="Times slower, op for multiply-add", follows=("/", P / 2, "rate"))
 
 
@@ -200,10 +208,11 @@ def vector(width: int, clock: float, P: float, n: int) -> Iterator[AnyPart]:
 @problem(
     "day3.cast",
     ask=f"On one Trainium1 core, P = {rate(PEAK)} in bf16, a matmul makes {{tokens}} × {{F}} "
-        "results, each a sum of D = {D} multiply-adds. A Vector instruction with one input then "
-        f"casts every result once, {show(ELEMENTS, 'element/s', 4)}. How long does the Tensor "
-        "Engine need at its peak, and how long the Vector Engine? Adding a second tensor instead "
-        "(two inputs) takes twice as long as a cast: how long? From which D on does the matmul "
+        "results, each a sum of D = {D} multiply-adds. The Vector Engine then takes every result "
+        "from PSUM to SBUF and casts it on the way: one pass with one input, "
+        f"{show(ELEMENTS, 'element/s', 4)}. How long does the Tensor "
+        "Engine need at its peak, and how long the cast? Adding a second tensor in that pass "
+        "(two inputs) takes twice as long: how long? Above which D does the matmul "
         "take longer than the cast? With both engines at work on different tiles, which one sets "
         "the pace of matmul and cast here?",
     fixed=dict(tokens=2048, D=256, F=4096),
@@ -315,7 +324,7 @@ TUTORIAL = CORE.facts["documented_ridge.bf16"].value
     ask=f"Five ridges of Trainium1 are in circulation: {RIDGES['whole']:.0f} (this "
         f"page), {RIDGES['whole']:.2f} (a profiler's Overall Summary on inf2), {TUTORIAL:.0f} (the "
         f"NKI matmul tutorial), {RIDGES['device']:.0f} and {RIDGES['gib']:.0f}. Where may each "
-        "come from? Which of them may you use for a core, and what follows for an op near them?")
+        "come from? Which of them may you use for a core?")
 def ridge_of_whom() -> Iterator[AnyPart]:
     spelled, whole = CORE.bandwidths["HBM"].rivals[0], DEVICE.bandwidths["HBM"]
     chip, cut = DEVICE.peaks["bf16"].rivals[0], math.floor(PEAK / 1e12)
@@ -336,7 +345,7 @@ def ridge_of_whom() -> Iterator[AnyPart]:
                      "arithmetic: this is what fits.",
             "device": f"{chip.value / 1e12:g} / {whole.value / 1e12:g}. Two cores at the table's "
                       f"clock make {rate(CORES * PEAK)}.",
-            "gib": f"GiB makes {spelled.text} of it; the profiler's figure speaks for GB."}
+            "gib": f"GiB makes {spelled.text} of it; what profiles divide by speaks for GB."}
     for name, origin, label in (
             ("day", "whole", f"{RIDGES['whole']:.0f}"), ("profiler", "exact",
                                                          f"{RIDGES['whole']:.2f}"),
@@ -357,7 +366,7 @@ def ridge_of_whom() -> Iterator[AnyPart]:
                   "tutorial": "It is printed without its arithmetic; the guide's inputs are "
                               "documented as well.",
                   "all": "The last two have other inputs: a peak that no core reaches, and a "
-                         "unit that the profiler speaks against."},
+                         "unit that profiles speak against."},
                  label="Which for a core?")
 
 
@@ -378,8 +387,9 @@ def dma_roof(engines: int, each: float, BW: float, P: float, Q: float) -> Iterat
     if dma == BW:
         raise ValueError("the DMA engines have to differ from HBM's share")
     slow, ridge = min(dma, BW), P / dma
-    rivals = _apart(dma, {f"the theoretical {spec.text} ({spec.source})": spec.value
-                          for spec in CORE.bandwidths["DMA"].rivals if dma == DMA})
+    theory = CORE.facts["dma_engine_theoretical"]
+    rivals = _apart(dma, {f"{engines} × {spec.text} ({spec.source})": engines * spec.value
+                          for spec in (theory, *theory.rivals) if dma == DMA})
     yield Part("dma", dma, "B/s", f"engines × each = {engines} × {band(each)}",
                {"one engine": each, "the engines of two cores": 2 * dma,
                 "HBM's share given instead": BW, "bytes turned into bits, by a factor 8": 8 * dma},
@@ -413,7 +423,7 @@ ROOFS = f"P = {rate(PEAK)}, BW = {band(BW)}. "
 def _low_ridge(low: float, follows: str) -> Part:
     return Part("ridge", low / BW, "FLOP/B", f"rate / BW = {rate(low)} / {band(BW)}",
                 {"the ridge of the full peak": PEAK / BW, UPSIDE_DOWN: BW / low,
-                 ONE_FLOP: low / 2 / BW, "the lost share multiplied, not divided":
+                 ONE_FLOP: low / 2 / BW, "divided by the share, not multiplied":
                  PEAK * PEAK / low / BW}, label="Ridge under that ceiling",
                 follows=("/", follows, BW))
 
@@ -479,7 +489,7 @@ def floor(N: int) -> Iterator[AnyPart]:
                    {"the floor, though N is above it": FLOOR})}, label="Cycles an instruction")
     yield Part("t", cycles / CLOCK, "s", f"cycles / clock = {cycles} / {show(CLOCK, 'Hz')}",
                {"the Vector Engine's clock in place of the Tensor Engine's": cycles / VECTOR_CLOCK,
-                "the profiler's cycle clock in place of the Tensor Engine's":
+                PROFILER_CLOCK:
                 cycles / CORE.facts["base_clock"].value,
                 "the cycles of a lone matmul, which do not repeat": lone / CLOCK,
                 **({"the floor left out: N alone": N / CLOCK} if N < FLOOR else {})},
@@ -554,10 +564,11 @@ def dtype(W: float, Q: float) -> Iterator[AnyPart]:
 @problem(
     "day3.small_dma",
     ask=f"A tile of {PARTITIONS} partitions is loaded by {ENGINES} DMA engines, "
-        f"{band(DMA / ENGINES)} each; every partition gets {{S}}. Suppose a transfer has a fixed "
-        f"latency of {show(CORE.facts['dma_fixed_latency'].value, 's')} and begins only when the "
+        f"{band(DMA / ENGINES)} each; every partition gets {{S}}. What an engine moves of it is "
+        "one transfer. Suppose a transfer has a fixed latency of "
+        f"{show(CORE.facts['dma_fixed_latency'].value, 's')} and begins only when the "
         "one before is done. How many bytes does an engine move for the tile? How long does it "
-        "move them? Which share of its time is that, and what do all engines reach? The guide "
+        "move them? Which share of its time is that, and what do all engines reach? The DMA guide "
         f"says that from {CORE.facts['dma_saturating_bytes'].text} a partition on the engines are "
         "saturated. What does that say of the supposition?",
     fixed=dict(S=1024), units=dict(S="B"),
@@ -592,17 +603,18 @@ def small_dma(S: int) -> Iterator[AnyPart]:
                 "the share of the latency": (1 - share) * DMA},
                label="Bandwidth of all engines", follows=("*", "share", DMA))
     yield Choice("guide", "flight",
-                 {"flight": "it is too strict: several transfers are under way at once, and hide "
-                            "each other's latency",
+                 {"flight": "it is too strict: transfers wait in queues, so the next one's latency "
+                            "can pass while this one moves",
                   "gone": "a transfer that large has no latency",
                   "hbm": "HBM spreads bytes over its channels, so sizes do not matter",
                   "holds": "nothing: both give the same figure"},
-                 "Alone, such a transfer would spend a good part of its time waiting. The guide "
-                 "gives no number in flight: that they overlap is an inference, and Day 4 measures "
-                 "it.",
+                 "Alone, such a transfer would spend a good part of its time waiting. An engine "
+                 "moves one transfer at a time (architecture guide), out of several queues that "
+                 "take turns (DMA introduction). That latency passes meanwhile is an inference; "
+                 "Day 4 measures it.",
                  {"gone": "The latency is per transfer, whatever its size.",
-                  "hbm": "The guide says the opposite: interleaving does not make small transfers "
-                         "fast.",
+                  "hbm": "The DMA guide says the opposite: interleaving does not make small "
+                         "transfers fast.",
                   "holds": "Put that size in: one at a time does not come near the peak."},
                  label="What does that say?")
 
@@ -641,8 +653,9 @@ def _instruction(N: int, slow: float = 1) -> Part:
     return Part("t", cycles / CLOCK, "s", f"cycles / clock = {how} / {show(CLOCK, 'Hz')}",
                 {"the Vector Engine's clock in place of the Tensor Engine's": cycles / VECTOR_CLOCK,
                  "N and the floor added": (N + FLOOR) / slow / CLOCK,
-                 "the profiler's cycle clock in place of the Tensor Engine's":
+                 PROFILER_CLOCK:
                  cycles / CORE.facts["base_clock"].value,
+                 **({"fp32's factor of four left out": cycles * slow / CLOCK} if slow < 1 else {}),
                  **({"the floor left out: N alone": N / CLOCK / slow} if N < FLOOR else {})},
                 label="Time of an instruction")
 
@@ -698,14 +711,15 @@ def do_peak(rows: int, columns: int, clock: float) -> Iterator[AnyPart]:
 @problem(
     "day3.do.vector",
     ask="The engine table gives the Vector Engine {width} elements a cycle at {clock}; the Tensor "
-        "Engine has P = {P} in bf16. How many elements a second is that? How many times slower is "
-        "one Vector operation an element than the Tensor Engine, per FLOP and per multiply-add?",
-    fixed=dict(width=PARTITIONS, clock=VECTOR_CLOCK, P=PEAK), units=dict(clock="Hz", P="FLOP/s"),
+        "Engine has P = {P} in fp32. How many elements a second is that? How many times slower is "
+        "one Vector operation an element than an fp32 matmul, per FLOP and per multiply-add?",
+    fixed=dict(width=PARTITIONS, clock=VECTOR_CLOCK, P=CORE.peak("fp32")),
+    units=dict(clock="Hz", P="FLOP/s"),
     draw=lambda r: dict(width=r.choice((64, 128, 256, 512)), clock=r.choice((0.8e9, 0.96e9, 1.2e9)),
-                        P=r.choice((46e12, 78.6432e12, PEAK, 190e12))))
+                        P=r.choice((11.5e12, 19.6608e12, 47.5e12))))
 def do_vector(width: int, clock: float, P: float) -> Iterator[AnyPart]:
     yield _elements(width, clock)
-    yield from _slower(width, clock, P)
+    yield from _slower(width, clock, P, "fp32")
 
 
 @problem(
@@ -757,9 +771,24 @@ def check_small_tiles(K: int, N: int) -> Iterator[AnyPart]:
     _fits(K, 1, N)
     if K == ROWS or N >= FLOOR:
         raise ValueError(f"K has to be below {ROWS} and N below {FLOOR}")
-    yield _back_to_back("rate_K", K, N_MAX, f"Rate, K = {K}, N = {N_MAX}")
-    yield _back_to_back("rate_N", ROWS, N, f"Rate, K = {ROWS}, N = {N}")
+    first = _back_to_back("rate_K", K, N_MAX, f"Rate, K = {K}, N = {N_MAX}")
+    yield replace(first, why=f"{first.why}\n{K} of {ROWS} rows of PEs are in use. N = {N_MAX} is "
+                             f"above {FLOOR}, so there is no extra loss.")
+    second = _back_to_back("rate_N", ROWS, N, f"Rate, K = {ROWS}, N = {N}")
+    yield replace(second, why=f"{second.why}\nAn instruction takes max({N}, {FLOOR}) = {FLOOR} "
+                              f"cycles and does {N} cycles of work.")
     yield replace(_instruction(N), label=f"Instruction, K = {ROWS}, N = {N}")
+    yield Choice("why", "each",
+                 {"each": "the first leaves PEs without weights, the second cycles without columns",
+                  "swapped": "the first leaves cycles without columns, the second PEs without "
+                             "weights",
+                  "gaps": "between two instructions the engine is idle, both times",
+                  "bytes": "HBM cannot deliver the tiles any faster"},
+                 "K is what lies across the rows of PEs, N what streams in column by column.",
+                 {"swapped": "Look at which size lies across the rows, and which one streams in.",
+                  "gaps": "They run back to back: a profile shows the engine active throughout.",
+                  "bytes": "Nothing here depends on where the tiles come from."},
+                 label="Why is neither at P?")
 
 
 # --- the clockwork ------------------------------------------------------------------------------
@@ -770,23 +799,34 @@ BACK_TO_BACK = "Many matmuls run back to back, bf16, their weights always in pla
 
 @problem(
     "day3.clock.lone",
-    ask=f"One matmul runs alone on {ARRAY}, its weights in place: K = {{K}}, M = {{M}}, N = {{N}}. "
-        "Moving column n meets the PE in row k and column m at cycle n + k + m; n, k, m and the "
-        "cycles count from 0. How many cycles is it from the start until the last multiply-add is "
-        "done? How many multiply-adds are done? Which share is that of what all PEs could do in "
-        "these cycles?",
-    fixed=dict(K=128, M=128, N=512),
-    draw=lambda r: dict(K=r.choice((32, 48, 64, 96, 128)), M=r.choice((32, 48, 64, 96, 128)),
+    ask="One matmul runs alone, its weights in place. Moving column n meets the PE in row k and "
+        "column m at cycle n + k + m; n, k, m and the cycles count from 0. How many cycles is it "
+        "from the start until the last multiply-add is done: on an array of {side} × {side} PEs "
+        f"with K = M = {{side}} and N = {{few}}, and on {ARRAY} with K = {{K}}, M = {{M}} and N = "
+        "{N}? How many multiply-adds does the second one do, and which share is that of what all "
+        "its PEs could do in these cycles?",
+    fixed=dict(side=5, few=7, K=128, M=128, N=512),
+    draw=lambda r: dict(side=r.choice((4, 5, 6, 7)), few=r.choice((6, 8, 9, 10, 11)),
+                        K=r.choice((32, 48, 64, 96, 128)), M=r.choice((32, 48, 64, 96, 128)),
                         N=r.choice((96, 192, 256, 320, 384, 448, 512))))
-def clock_lone(K: int, M: int, N: int) -> Iterator[AnyPart]:
+def clock_lone(side: int, few: int, K: int, M: int, N: int) -> Iterator[AnyPart]:
     _fits(K, M, N)
     cycles, macs = N + K + M - 2, K * M * N
+    small = few + 2 * side - 2
+    yield Part("small", small, "cycle", f"({few} - 1) + ({side} - 1) + ({side} - 1) + 1",
+               {"N + K + M: all three count from 0": small + 2,
+                "one too many: the last cycle is counted, and nothing after it": small + 1,
+                "the number of the last cycle: they count from 0": small - 1,
+                "N alone, as if every PE began at once": few,
+                "the way down the rows alone: the columns lie behind each other too":
+                few + side - 1},
+               label=f"Cycles, {side} × {side} PEs, N = {few}")
     yield Part("cycles", cycles, "cycle", f"(N - 1) + (K - 1) + (M - 1) + 1 = {N} + {K} + {M} - 2",
                {"N alone, as if every PE began at once": N,
                 "the way down the rows alone: the columns lie behind each other too": N + K - 1,
                 "the way along the columns alone: the rows lie below each other too": N + M - 1,
                 "each moving column kept back until the one before has left": N * (K + M - 1)},
-               label="Cycles of the lone matmul")
+               label=f"Cycles, {ROWS} × {COLUMNS} PEs, N = {N}")
     yield Part("macs", macs, "", f"K M N = {K} × {M} × {N}",
                {"FLOPs, two for each multiply-add": 2 * macs,
                 "K left out: a result takes K multiply-adds": M * N,
@@ -809,9 +849,9 @@ def clock_lone(K: int, M: int, N: int) -> Iterator[AnyPart]:
         f"{show(CLOCK, 'Hz')}. With K = {{K}}, M = {COLUMNS} and N = {N_MAX}: which share of the "
         f"PEs works, and at which rate does the engine run? With K = {ROWS}, M = {COLUMNS} and "
         "N = {N}: how many cycles apart do two starts lie, and at which rate does it run?",
-    fixed=dict(K=64, N=32),
-    draw=lambda r: dict(K=r.choice((16, 24, 32, 40, 48, 80, 96, 112)),
-                        N=r.choice((8, 16, 24, 40, 48))))
+    fixed=dict(K=96, N=20),
+    draw=lambda r: dict(K=r.choice((16, 24, 32, 40, 48, 64, 80, 112)),
+                        N=r.choice((8, 16, 24, 32, 40, 48))))
 def clock_small(K: int, N: int) -> Iterator[AnyPart]:
     _fits(K, 1, N)
     if K == ROWS or N >= FLOOR:
@@ -882,10 +922,10 @@ def clock_load(M: int, N: int, short: int) -> Iterator[AnyPart]:
 @problem(
     "day3.clock.where",
     ask="Where do the PE cycles go that do no multiply-add? (a) One matmul alone, K = M = "
-        f"{ROWS}, N = {N_MAX}. (b) Matmuls back to back, K = {ROWS // 2}, M = {COLUMNS}, N = "
-        f"{N_MAX}. (c) Back to back, K = M = {ROWS}, N = {FLOOR // 2}. (d) K = M = {ROWS}, N = "
-        f"{N_MAX}, each with new weights that load after the matmul before has gone in. And why "
-        "do matmuls back to back not pay (a) each time?")
+        f"{ROWS}, N = {N_MAX}. (b) Matmuls back to back, weights in place, K = {ROWS // 2}, M "
+        f"= {COLUMNS}, N = {N_MAX}. (c) Likewise, K = M = {ROWS}, N = {FLOOR // 2}. (d) K = M = "
+        f"{ROWS}, N = {N_MAX}, each with new weights that load after the matmul before has gone "
+        "in. And why do matmuls back to back not pay (a) each time?")
 def clock_where() -> Iterator[AnyPart]:
     causes = {"fill": "the array fills and drains", "rows": "rows that hold no weight",
               "floor": "the wait for the next start", "load": "the wait for weights"}
