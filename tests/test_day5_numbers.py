@@ -49,9 +49,9 @@ DO_ONCE = 2 * (1536 * 1024 + 1024 * 2048 + 1536 * 2048)
 MLP_W = 4 * 2048 * 1024 * 4096
 # SwiGLU of Llama 3.1 8B, 2048 tokens: x, one wide intermediate, three matrices
 SX, SWIDE, SWEIGHTS = 2 * 2048 * 4096, 2 * 2048 * 14336, 3 * 2 * 4096 * 14336
-# five kernels of Qwen 2.5 7B, 1024 tokens
-CX, CWIDE, CWEIGHTS = 2 * 1024 * 3584, 2 * 1024 * 18944, 2 * 2 * 3584 * 18944
-CHAIN_W = 4 * 1024 * 3584 * 18944
+# five kernels of GPT-2's width, 1024 tokens
+CX, CWIDE, CWEIGHTS = 2 * 1024 * 768, 2 * 1024 * 3072, 2 * 2 * 768 * 3072
+CHAIN_W = 4 * 1024 * 768 * 3072
 ATTENTION_W = 4 * 4096**2 * 128
 SCALAR = 128 * 1.2e9  # elements a second of the Scalar Engine
 
@@ -65,8 +65,8 @@ NUMBERS = {
     "day5.uses": dict(A=1536, B=640, adds=640 * 512 * 1536, none=2 * 2 * 640 * 512 * 1536,
                       once=2 * (640 * 512 + 512 * 1536), decides="shapes"),
     "day5.best": dict(Q=2 * 3 * 1024**2, I=1024 / 3, n_ridge=630),
-    "day5.traffic": dict(W=2 * 2048 * 1536 * 2048, Q=80 * MIB,
-                         I=2 * 2048 * 1536 * 2048 / (80 * MIB)),
+    "day5.traffic": dict(W=2 * 2048 * 1024 * 3072, Q=76 * MIB,
+                         I=2 * 2048 * 1024 * 3072 / (76 * MIB)),
     "day5.order": dict(r_A=2, r_B=1, C=5, stays="B"),
     "day5.tilings": dict(
         keeps_1=2 * 128 * 1024, r_A_1=1, r_B_1=1280 / 128, Q_1=ROWS_OF_A, I_1=TILINGS_W / ROWS_OF_A,
@@ -90,8 +90,9 @@ NUMBERS = {
                                 r_B_2=1, stationary="C"),
     "day5.do.count_both": dict(W=DO_W, Q_1=DO_BLOCK, I_1=DO_W / DO_BLOCK, Q_2=DO_ONCE,
                                I_2=DO_W / DO_ONCE, more=DO_BLOCK / DO_ONCE),
-    "day5.do.mlp": dict(W=34_359_738_368, Q_apart=92_274_688, I_apart=372.4, Q_fused=25_165_824,
-                        I_fused=1365.3, weights="16 MiB", Q_gelu="33.55 MB"),
+    "day5.do.mlp": dict(W=34_359_738_368, Q_apart=92_274_688, I_apart=372.4, T_apart=246.1e-6,
+                        Q_fused=25_165_824, I_fused=1365.3, T_fused=67.1e-6, removed="67.1 MB",
+                        weights="16 MiB", Q_gelu="33.55 MB"),
     "day5.do.mlp_time": dict(T_flop=437.1e-6, best_apart=437.1e-6, worst_apart=683.2e-6,
                              best_fused=437.1e-6, worst_fused=504.2e-6, T_gelu=89.5e-6),
     "day5.do.chain": dict(k=8, W=CHAIN_W, Q_apart=7 * CX + CWEIGHTS + 4 * CWIDE,
@@ -527,17 +528,59 @@ def test_attention_apart_and_in_one(kernels, seed):
     assert one.flops == three.flops == says["W"]
 
 
-CURRICULUM = (
-    "34,359,738,368", "92,274,688", "25,165,824", "372", "1365", "16 MiB", "28 MiB", "437.1",
-    "67.1", "504.2", "504.3", "246.1", "683.2", "33.6 MB", "89.5", "153.6", "8,388,608", "54.6",
-    "341", "8,589,934,592", "138,412,032", "4,194,304", "62.1", "2048", "1 MiB", "32 MiB")
+# Section of page 1 -> the curriculum's numbers that stand in it.
+CURRICULUM = {
+    "The best case": ("341",),
+    "Room on chip": ("28 MiB",),
+    "Reuse across ops: an MLP on one core": (
+        "34,359,738,368", "92,274,688", "25,165,824", "4,194,304", "8,388,608", "33,554,432",
+        "372", "1365", "16 MiB", "28 MiB", "437.1", "67.1", "504.2", "504.3", "246.1", "683.2",
+        "67.1 MB"),
+    "GELU has a roof of its own": ("33.55 MB", "89.5", "153.6", "54.6"),
+    "Do": ("246 us", "67.1 us", "67.1 MB", "16 MiB", "89.5 us"),
+    "Check yourself": ("8,589,934,592", "1 MiB", "32 MiB", "132 MiB", "138,412,032", "62.1",
+                       "4 MiB", "4,194,304", "2048"),
+}
 
 
-@pytest.mark.parametrize("number", CURRICULUM)
-def test_the_curriculums_numbers_stand_on_page_1(number):
-    cells = json.loads((ROOT / "day5/reuse.ipynb").read_text())["cells"]
-    text = "\n".join(cell_text(cell) for cell in cells if cell["cell_type"] == "code")
-    assert re.search(rf"(?<![\d.,]){re.escape(number)}(?!\d)", text)
+def printed():
+    """Heading of page 1 -> what the section's cells print."""
+    found, title = {}, ""
+    for cell in json.loads((ROOT / "day5/reuse.ipynb").read_text())["cells"]:
+        if cell["cell_type"] == "markdown":
+            title = (re.findall(r"^#+ (.*)$", cell_source(cell), re.M) or [title])[0]
+        else:
+            found[title] = found.get(title, "") + cell_text(cell) + "\n"
+    return found
+
+
+@pytest.mark.parametrize(("title", "number"), [
+    (title, number) for title, numbers in CURRICULUM.items() for number in numbers])
+def test_the_curriculums_numbers_stand_in_their_section(title, number):
+    assert re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d.,]*\d)", printed()[title])
+
+
+def test_the_curriculums_sums():
+    """2BD, 2DF and 4BF in elements, and their sum in bytes, as the MLP's section prints them."""
+    B, D, F = 2048, 1024, 4096
+    sums = 2 * B * D, 2 * D * F, 4 * B * F
+    assert sums == (4_194_304, 8_388_608, 33_554_432) and 2 * sum(sums) == THREE == 92_274_688
+    said = printed()["Reuse across ops: an MLP on one core"]
+    assert "2BD = {:,}, 2DF = {:,}, 4BF = {:,} elements".format(*sums) in said
+    assert f"Q = 2 x their sum = {THREE:,} B" in said
+
+
+def test_the_table_of_loops_is_the_ops():
+    (table,) = re.findall(r"\| Op \| Loops.*", "\n".join(
+        cell_source(c) for c in json.loads((ROOT / "day5/reuse.ipynb").read_text())["cells"]), re.S)
+    known = {"Matmul": ops.Matmul(1, 1, 1), "Linear": ops.Linear(1, 1, 1),
+             "Elementwise": ops.Elementwise(1), "MLP": ops.MLP(1, 1, 1),
+             "Attention": ops.Attention(1, 1)}
+    for name, op in known.items():
+        (row,) = re.findall(rf"^\| `{name}\(.*$", table, re.M)
+        _, _, loops, tensors, _ = row.split("|")
+        assert set(re.findall(r"\b[a-z]\b", loops.replace("$y$", ""))) == set(op.loops)
+        assert tensors.strip().split(", ") == list(op.DIMS)
 
 
 # --- page 2: its code and its tables --------------------------------------------------------------
@@ -592,11 +635,13 @@ SLIPS = {
         ("I", 683, "by elements"), ("n_ridge", 210, "ridge itself"), ("n_ridge", 420, "C left"),
         ("n_ridge", 315, "elements")],
     "day5.traffic": [
-        ("Q", 20 * MIB, "loaded once"), ("Q", 40 * MIB, "elements"), ("Q", 72 * MIB, "C left out"),
-        ("W", 1.5 * 2**32, "one FLOP"), ("I", 1.5 * 2**33 / (20 * MIB), "loaded once")],
+        ("Q", 22 * MIB, "loaded once"), ("Q", 38 * MIB, "elements"), ("Q", 64 * MIB, "C left out"),
+        ("Q", 68 * MIB, "swapped"), ("W", 1.5 * 2**32, "one FLOP"),
+        ("I", 1.5 * 2**33 / (22 * MIB), "loaded once")],
     "day5.order": [
-        ("r_A", 1, "stays here"), ("r_A", 8, "a dim that A has"), ("r_B", 8, "does not stay"),
-        ("C", 1, "stays here"), ("C", 16, "tiles of C counted")],
+        ("r_A", 1, "taken as staying"), ("r_A", 8, "a dim that A has"),
+        ("r_B", 8, "taken as coming back"), ("C", 1, "taken as staying"),
+        ("C", 16, "tiles of C counted")],
     "day5.tilings": [
         ("keeps_1", 2 * 128 * 128, "one tile"), ("keeps_2", 2 * 1536 * 1024, "whole operand"),
         ("r_A_1", 3, "nothing stays"), ("r_B_1", 1, "swapped"), ("r_A_2", 12, "of 128 columns"),
@@ -609,7 +654,10 @@ SLIPS = {
         ("I_best", 2**31 / (62 * MIB), "counted in")],
     "day5.capacity": [
         ("B", 64 * MIB, "elements"), ("N_trn2", 7168, "elements"), ("N_trn1", 1536, "fp32"),
-        ("r_A_trn1", 5, "last, smaller"), ("r_A_trn2", 1, "loaded once"), ("r_A_trn2", 32, "512")],
+        ("r_A_trn1", 5, "last, smaller"), ("r_A_trn2", 1, "loaded once"), ("r_A_trn2", 32, "512"),
+        ("r_A_trn1", 5.33, "not rounded up"), ("r_A_trn2", 4.57, "not rounded up"),
+        ("N_trn1", 24e6 / 8192, "MB"), ("N_trn1", 2560, "MB"), ("N_trn2", 28e6 / 8192, "MB"),
+        ("N_trn2", 3072, "MB"), ("r_A_trn1", 7, "MB"), ("r_A_trn2", 6, "MB")],
     "day5.mlp.unfused": [
         ("up", 12 * MIB, "h left out"), ("gelu", 16 * MIB, "read or the write"), ("k", 2, "alone"),
         ("Q", FUSED, "one kernel"), ("Q", THREE / 2, "elements"), ("Q", 56 * MIB, "half"),
@@ -632,7 +680,12 @@ SLIPS = {
         ("k_four", 3, "writes alone"), ("k_two", 6, "a and u cross"), ("k_two", 4, "u crosses"),
         ("Q_four", SX * 3 + SWEIGHTS, "intermediates left out"), ("Q_two", 2 * SX + SWEIGHTS,
                                                                   "s left out"),
-        ("Q_one", 2 * SX + SWEIGHTS * 2 / 3, "not three")],
+        ("Q_one", 2 * SX + SWEIGHTS * 2 / 3, "not three"),
+        ("Q_four", 2 * SX + SWEIGHTS + 6 * SWIDE, "y left out"),
+        ("Q_four", SX + SWEIGHTS + 6 * SWIDE, "two of these three"),
+        ("Q_two", SX + SWEIGHTS + 2 * SWIDE, "x or y left out"),
+        ("Q_one", SX + SWEIGHTS, "x or y left out"), ("Q_one", SWEIGHTS, "x and y left out"),
+        ("Q_one", 3 * SX + SWEIGHTS, "x read twice")],
     "day5.do.two_tilings": [
         ("block", 512 * 1024, "PSUM holds fp32"), ("B", 8 * MIB, "bf16"), ("r_A_1", 6, "swapped"),
         ("r_B_1", 12, "stationary tile"), ("r_A_2", 2, "nest 1"), ("r_B_2", 6, "nest 1")],
@@ -643,7 +696,8 @@ SLIPS = {
     "day5.do.mlp": [
         ("Q_apart", FUSED, "one kernel"), ("Q_fused", THREE, "three kernels"),
         ("I_fused", 683, "one FLOP"), ("weights", "8 MiB", "one of the two"),
-        ("Q_gelu", "16.78 MB", "read or the write")],
+        ("Q_gelu", "16.78 MB", "read or the write"), ("removed", "33.55 MB", "one round trip"),
+        ("T_apart", 123e-6, "elements"), ("T_fused", 8.39e-6, "all 8 cores")],
     "day5.do.mlp_time": [
         ("T_flop", MLP_W / P / 2, "one FLOP"), ("worst_apart", 437e-6, "full overlap"),
         ("worst_fused", 370e-6, "difference"), ("best_fused", 67.1e-6, "shorter"),
@@ -669,7 +723,8 @@ SLIPS = {
         ("ratio", 30 / 35, "upside down")],
     "day5.count.fused": [
         ("read", 2 * 1536 * 512 + 12 * 4 * 512 * 3072, "every block"),
-        ("read", 2 * 1536 * 512, "weights left"), ("Q_fused", NARROW / 2, "elements"),
+        ("read", 2 * 1536 * 512, "weights left"), ("read", NARROW, "y counted"),
+        ("Q_fused", NARROW / 2, "elements"),
         ("Q_fused", NARROW + 8 * 1536 * 3072, "three kernels"),
         ("Q_fused", NARROW - 2 * 512 * 3072, "one of the two"),
         ("Q_fused", NARROW + 4 * 1536 * 3072, "h crosses"), ("k", 2, "one tensor alone"),

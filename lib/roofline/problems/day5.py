@@ -36,6 +36,7 @@ ONE_FLOP = "a multiply-add counted as one FLOP"
 ONCE = "each operand loaded once"
 SWAPPED = "r_A and r_B swapped"
 NO_C = "C left out, though its store crosses"
+MEGA = "MB taken for MiB"
 
 
 def _whole(**sizes: tuple[int, int]) -> None:
@@ -54,7 +55,7 @@ def _intensity(W: int, Q: int, slips: Mapping[str, float], name: str = "I", Q_na
 
 def _reloaded(op: Matmul, r_A: int, r_B: int, name: str = "Q", label: str = "",
               own: tuple[Follow, Follow] = ("r_A", "r_B")) -> Part:
-    """Q of a matmul whose operands come back. own: the reader's r_A and r_B."""
+    """Q of a matmul with given reloads. own: the reader's r_A and r_B."""
     M, K, N = op.M, op.K, op.N
     Q, C = op.reloaded(r_A, r_B).hbm_bytes, P * M * N
     return Part(name, Q, "B", f"p (r_A M K + r_B K N + M N) = {P} bytes × ({r_A} × {M:,} × {K:,} + "
@@ -67,10 +68,11 @@ def _reloaded(op: Matmul, r_A: int, r_B: int, name: str = "Q", label: str = "",
                 follows=("*", P, ("+", ("*", own[0], M * K), ("*", own[1], K * N), M * N)))
 
 
-def _times(name: str, value: int, why: str, slips: Mapping[str, float], label: str) -> Part:
-    """How often something happens; a slip that comes to the right number is left out."""
+def _times(name: str, value: int, why: str, slips: Mapping[str, float], label: str,
+           extra: Mapping[str, float] | None = None) -> Part:
+    """A whole number; a slip that comes to the right one is left out."""
     return Part(name, value, "", why, {text: other for text, other in slips.items()
-                                       if other != value}, label=label)
+                                       if other != value}, label=label, extra=extra or {})
 
 
 def _matmul_work(op: Matmul) -> Part:
@@ -94,12 +96,10 @@ open_bound = replace(
     fixed=dict(day2.ROOFS, B=192, D=2048, F=8192), units=day2.ROOF_UNITS,
     draw=lambda r: dict(B=r.choice((96, 160, 384, 640)), D=r.choice((1536, 2048, 3072, 5120)),
                         F=r.choice((6144, 8192, 10240))))
-@day2.told
 def open_layer(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     op = Linear(B, D, F)
-    yield day2._work(op)
-    yield day2._traffic(op)
-    yield day2._intensity(op)
+    for part in (day2._work(op), day2._traffic(op), day2._intensity(op)):
+        yield day2._apart(part, {})  # P and BW are given: no other source's figure counts here
     yield day2._side(op.flops, op.algorithmic.hbm_bytes, P, BW)
 
 
@@ -193,9 +193,9 @@ def uses(M: int, K: int, N: int) -> Iterator[AnyPart]:
     ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. In a mapping that does not keep much, "
         "each byte of A crosses HBM {r_A} times, each of B {r_B} times, and C is stored once. Find "
         "W, Q and I.",
-    fixed=dict(M=2048, K=1536, N=2048, r_A=4, r_B=8),
+    fixed=dict(M=2048, K=1024, N=3072, r_A=4, r_B=8),
     draw=lambda r: dict(M=r.choice((1024, 3072)), K=r.choice((512, 1024, 2048)),
-                        N=r.choice((1024, 2048, 4096)), r_A=r.choice((2, 4, 6)),
+                        N=r.choice((1536, 2048, 4096)), r_A=r.choice((2, 4, 6)),
                         r_B=r.choice((8, 12, 16))))
 @day2.told
 def traffic(M: int, K: int, N: int, r_A: int, r_B: int) -> Iterator[AnyPart]:
@@ -282,8 +282,8 @@ ORDERS = ("mnk", "nmk", "mkn", "kmn", "nkm", "knm")
 
 
 def _loads(tensor: str, order: str, counts: Mapping[str, int]) -> int:
-    """How often one resident tile of `tensor` comes back: loops it does not have, outside the
-    innermost loop that changes it."""
+    """How often each tile of `tensor` is loaded, the first time included: the steps of the loops
+    it does not have, outside the innermost loop that changes it."""
     inner = max((order.index(dim) for dim in HAS[tensor] if counts[dim] > 1), default=0)
     return math.prod(counts[dim] for dim in order[:inner] if dim not in HAS[tensor])
 
@@ -309,10 +309,11 @@ def order_(m: int, n: int, k: int, order: str) -> Iterator[AnyPart]:
         tiles = math.prod(counts[dim] for dim in HAS[tensor])
         if times > 1:
             why = f"The loop over {free} is outside a loop that changes the tile of {tensor}."
-            other = {"it stays here, and comes once": 1}
+            other = {f"taken as staying: the loop over {free} is outside, and brings it back": 1}
         else:
             why = f"The loop over {free} changes no tile of {tensor}, and no loop inside it does."
-            other = {"it does not stay here, and comes back": counts[free]}
+            other = {f"taken as coming back: nothing inside the loop over {free} changes it":
+                     counts[free]}
         yield Part(name, times, "", f"{what} / tiles = {times * tiles} / {tiles}\n{why}",
                    {**other, "each step counted as a load": m * n * k,
                     **{f"tiles of {dim} counted, a dim that {tensor} has": counts[dim]
@@ -389,29 +390,37 @@ def capacity(K: int, N: int, trn1: int, trn2: int) -> Iterator[AnyPart]:
     yield Part("B", whole, "B", f"p K N = {P} bytes × {K:,} × {N:,}\nThat is {mebi(whole)}.",
                {ELEMENTS: whole / P, "4 bytes a number, as in fp32": 2 * whole,
                 "one partition's share": whole / TILE}, label="Bytes of B")
-    fits = {}
+    def steps(room: float) -> int:
+        return min(int(room // (P * K * WIDE)) * WIDE, -(-N // WIDE) * WIDE)
+
+    mega = 1e6 / 2**20  # MB taken for MiB
     for chip, room in (("trn1", trn1), ("trn2", trn2)):
-        fits[chip] = fit = min(room // (P * K) // WIDE * WIDE, -(-N // WIDE) * WIDE)
-        if not fit:
+        if not (fit := steps(room)):
             raise ValueError(f"{chip}: 512 columns of B have to fit in {mebi(room)}")
-        yield Part(f"N_{chip}", fit, "", f"512 × steps = 512 × {fit // WIDE}\nA column has p K = "
-                   f"{P * K:,} bytes, so {mebi(room)} hold {room / (P * K):,.1f} of them.",
-                   {"4 bytes a number, as in fp32": fit / 2, ELEMENTS: 2 * fit,
-                    "one partition's share of a column counted": fit * TILE},
-                   label=f"Columns of B that fit on {chip}")
-    for chip, fit in fits.items():
+        yield _times(f"N_{chip}", fit, f"512 × steps = 512 × {fit // WIDE}\nA column has p K = "
+                     f"{P * K:,} bytes, so {mebi(room)} hold {room / (P * K):,.1f} of them.",
+                     {"4 bytes a number, as in fp32": fit / 2, ELEMENTS: 2 * fit,
+                      "one partition's share of a column counted": fit * TILE},
+                     f"Columns of B that fit on {chip}",
+                     {MEGA: steps(mega * room), "not in whole steps of 512 columns":
+                      room / (P * K), MEGA + ", and not in whole steps": mega * room / (P * K)})
+    for chip, room in (("trn1", trn1), ("trn2", trn2)):
+        fit = steps(room)
         full, last = divmod(N, fit)
         yield _times(f"r_A_{chip}", full + bool(last), "full blocks + last block = "
                      f"{full} + {int(bool(last))}\n{N:,} columns, {fit:,} at a time.",
                      {ONCE: 1, "the last, smaller block left out": full,
                       "a block of 512 columns at a time": N // WIDE,
                       "one pass too many": full + bool(last) + 1,
-                      "the columns that fit, not the passes": fit}, f"Crossings of A on {chip}")
+                      "the columns that fit, not the passes": fit,
+                      MEGA: -(-N // (steps(mega * room) or fit))}, f"Crossings of A on {chip}",
+                     {"not rounded up: the last block is smaller, and A passes it as well":
+                      N / fit})
     yield Choice("sets", "sbuf",
                  {"sbuf": "the columns that fit, so the size of SBUF", "tile": "the 512 columns of "
                   "a moving tile", "M": "the rows of A", "ridge": "the ridge"},
                  "A passes once for every block of columns that is kept. More room keeps more "
-                 "columns, and A comes back less often.",
+                 "columns, and A crosses less often.",
                  {"tile": "Many moving tiles stay at the same time; A passes all of them.",
                   "M": "How many rows A has is in its bytes, not in how often they come.",
                   "ridge": "The ridge says what Q costs; it does not move bytes."},
@@ -438,10 +447,10 @@ def _counted(B: int, D: int, F: int) -> dict[str, int]:
                 Q_apart=op.unfused.algorithmic.hbm_bytes)
 
 
-def _mlp_work(op: MLP) -> Part:
+def _mlp_work(op: MLP, out: str = "GELU is left out") -> Part:
     W, B, D, F = op.flops, op.B, op.D, op.F
     return Part("W", W, "FLOP", f"4 B D F = 4 × {B:,} × {D:,} × {F:,}\nUp 2 B D F, down 2 B F D; "
-                "GELU is left out.",
+                f"{out}.",
                 {"one of the two projections left out": W / 2,
                  "the 2 of a multiply-add counted twice": 2 * W,
                  "one token counted, not all": W / B, "D left out": 4 * B * F})
@@ -538,6 +547,13 @@ def _worst(t_flop: float, t_byte: float, name: str, label: str, own: tuple[Follo
                  "the difference, not the sum": long - short}, label=label, follows=("+", *own))
 
 
+def _t_bytes(Q: float, P: float, BW: float, name: str, who: str) -> Part:
+    return Part(f"T_{name}", Q / BW, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
+                {"bytes divided by P": Q / P, ELEMENTS: Q / BW / 2,
+                 f"BW of all {day2.CORES} cores, not one core's share": Q / BW / day2.CORES},
+                label=f"Q / BW, {who}")
+
+
 @problem(
     "day5.mlp.time",
     ask=day2.TRN2 + "An MLP does W = {W} in bf16 and moves Q = {Q_fused} as one kernel, {Q_apart} "
@@ -553,10 +569,7 @@ def mlp_time(P: float, BW: float, W: float, Q_fused: float, Q_apart: float) -> I
     yield replace(day2._t_flop(W, Q_apart, P, BW, W), extra={})
     for name, who, Q in (("fused", "one kernel", Q_fused), ("apart", "three kernels", Q_apart)):
         t_byte = Q / BW
-        yield Part(f"T_{name}", t_byte, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
-                   {"bytes divided by P": Q / P, ELEMENTS: t_byte / 2,
-                    f"BW of all {day2.CORES} cores, not one core's share": t_byte / day2.CORES},
-                   label=f"Q / BW, {who}")
+        yield _t_bytes(Q, P, BW, name, who)
         yield day2._best(W, Q, P, BW, f"best_{name}", f"T_best, {who}",
                          ("max", "T_flop", f"T_{name}"))
         yield _worst(t_flop, t_byte, f"worst_{name}", f"T_worst, {who}", ("T_flop", f"T_{name}"))
@@ -670,7 +683,9 @@ def chain(B: int, D: int, F: int) -> Iterator[AnyPart]:
                 "half of the crossings left out": four - 3 * wide,
                 "two weight matrices, not three": four - weights / 3,
                 "the weights left out": four - weights}, label="Q, four kernels",
-               extra={"x read once: two kernels read it": four - thin})
+               extra={"x read once, or y left out: x is read twice, y written": four - thin,
+                      "two of these three left out: x read by gate, x read by up, y":
+                      four - 2 * thin, "x and y left out": four - 3 * thin})
     yield Part("k_two", 2, "", "a + u + s = 0 + 0 + 2",
                {"the write alone": 1, "a and u cross as well": 6, "u crosses as well": 4,
                 "nothing crosses, as in one kernel": 0}, label="Crossings, two kernels")
@@ -679,13 +694,17 @@ def chain(B: int, D: int, F: int) -> Iterator[AnyPart]:
                {ELEMENTS: two / P, "s left out, though it crosses": one,
                 "a and u cross as well": two + 4 * wide,
                 "two weight matrices, not three": two - weights / 3,
-                "the weights left out": two - weights}, label="Q, two kernels")
+                "the weights left out": two - weights}, label="Q, two kernels",
+               extra={"x or y left out": two - thin, "x and y left out": two - 2 * thin,
+                      "x read twice: one kernel has gate and up": two + thin})
     yield Part("Q_one", one, "B", f"p (2 B D + 3 D F) = {P} bytes × (2 × {sizes[0]} + 3 × "
                f"{sizes[1]})",
                {ELEMENTS: one / P, "s crosses, as in two kernels": two,
                 "two weight matrices, not three": one - weights / 3,
                 "the weights left out": one - weights}, label="Q, one kernel",
-               follows=("+", "Q_two", -2.0 * wide))
+               follows=("+", "Q_two", -2.0 * wide),
+               extra={"x or y left out": one - thin, "x and y left out": one - 2 * thin,
+                      "x read twice": one + thin})
     yield Choice("left", "s", {"s": "s", "au": "a and u", "aus": "a, u and s", "x": "x"},
                  "a and u are made and used up inside the first kernel. s is made there and used "
                  "in the other.",
@@ -722,7 +741,7 @@ def _checked(M: int, K: int, N: int, rows: int, columns: int) -> Matmul:
 @problem(
     "day5.do.two_tilings",
     ask=TWO_NESTS + "How many bytes are the block of C on chip, and all of B? Find r_A and r_B of "
-        "nest 1, and of nest 2. Which operand is stationary in nest 1? "
+        "nest 1, and of nest 2. Of which operand is a block stationary in nest 1? "
         + OWN_NESTS.format("day5.do.two_tilings"),
     fixed=NESTS, draw=_own_nests)
 @day2.told
@@ -788,19 +807,25 @@ def count_both(M: int, K: int, N: int, rows: int, columns: int) -> Iterator[AnyP
 
 @problem(
     "day5.do.mlp",
-    ask=MLP_IS + "Redo its counts without looking. W. Q and I in three kernels (Q_apart, I_apart) "
-        "and in one (Q_fused, I_fused). Bytes of both weight matrices (weights). Bytes of GELU as "
-        "a kernel of its own (Q_gelu).",
-    fixed=PAGE_MLP, draw=_mlp_sizes)
+    ask=MLP_IS + "Redo its counts without looking, for a physical Trn2 core, BW = {BW}. Find W; Q, "
+        "I and Q / BW in three kernels (Q_apart, I_apart, T_apart) and in one (Q_fused, I_fused, "
+        "T_fused); how many bytes fusing removes (removed); the bytes of both weight matrices "
+        "(weights), and of GELU as a kernel of its own (Q_gelu).",
+    fixed=dict(PAGE_MLP, BW=day2.ROOFS["BW"]), units=dict(BW="B/s"), draw=_mlp_sizes)
 @day2.told
-def do_mlp(B: int, D: int, F: int) -> Iterator[AnyPart]:
+def do_mlp(B: int, D: int, F: int, BW: float) -> Iterator[AnyPart]:
     yield _mlp_work(MLP(B, D, F))
     for name, who, op in (("apart", "three kernels", MLP(B, D, F, k=4)),
                           ("fused", "one kernel", MLP(B, D, F, k=0))):
         yield _mlp_traffic(op, f"Q_{name}", f"Q, {who}")
         yield replace(_intensity(op.flops, op.algorithmic.hbm_bytes, {}, f"I_{name}", f"Q_{name}",
                                  f"I, {who}"), follows=("/", "W", f"Q_{name}"))
+        yield replace(_t_bytes(op.algorithmic.hbm_bytes, day2.ROOFS["P"], BW, name, who),
+                      follows=("/", f"Q_{name}", BW))
     weights, wide = 2 * P * D * F, 2 * P * B * F
+    yield Part("removed", 2 * wide, "B", f"Q_apart - Q_fused = 4 × {P} bytes × {B:,} × {F:,}",
+               {"one round trip; there are two": wide, ELEMENTS: 4 * B * F,
+                "D columns in place of F": 4 * P * B * D}, label="Bytes that fusing removes")
     yield Part("weights", weights, "B", f"2 × p D F = 2 × {P} bytes × {D:,} × {F:,}\nThat is "
                f"{mebi(weights)}.",
                {"one of the two weight matrices left out": weights / 2,
@@ -814,9 +839,10 @@ def do_mlp(B: int, D: int, F: int) -> Iterator[AnyPart]:
 
 @problem(
     "day5.do.mlp_time",
-    ask=day2.TRN2 + "The times of the MLP with B = {B}, D = {D}, F = {F} in bf16, from nothing but "
-        "its sizes. W / P (T_flop). T_best and T_worst in three kernels (best_apart, worst_apart) "
-        "and in one (best_fused, worst_fused). The bytes of GELU as a kernel of its own (T_gelu).",
+    ask=day2.TRN2 + "Now the times of the MLP with B = {B}, D = {D}, F = {F} in bf16, from nothing "
+        "but its sizes. Find W / P (T_flop); T_best and T_worst in three kernels (best_apart, "
+        "worst_apart) and in one (best_fused, worst_fused); and the time of GELU's bytes as a "
+        "kernel of its own (T_gelu).",
     fixed=dict(day2.ROOFS, **PAGE_MLP), units=day2.ROOF_UNITS, draw=_mlp_sizes)
 @day2.told
 def do_mlp_time(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
@@ -833,18 +859,19 @@ def do_mlp_time(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart
                 "bytes taken as bits: a factor 8": 8 * wide / BW}, label="Time of GELU's bytes")
 
 
-QWEN = MODELS["qwen2.5-7b"]
+GPT2 = MODELS["gpt2"]
 
 
 @problem(
     "day5.do.chain",
-    ask="An op chain of your model: n = norm(x), h = n W_up, g = act(h), o = g W_down, y = x + o, "
-        "with B = {B} tokens, D = {D}, F = {F}, bf16; the norm's own weights are left out. As five "
-        "kernels, how often do the intermediates cross, all together (k)? Find W of the two "
-        "projections, and Q and I as five kernels (Q_apart, I_apart) and as one (Q_fused, "
-        "I_fused); the one kernel keeps its block of x for the last add. Which intermediates are "
-        'widest? (In JupyterLab, give your own: ask("day5.do.chain", B=..., D=..., F=...).)',
-    fixed=dict(B=1024, D=QWEN.D, F=QWEN.F),
+    ask="The MLP block of a transformer without a gate, such as GPT-2: n = norm(x), h = n W_up, g "
+        "= act(h), o = g W_down, y = x + o, with B = {B} tokens, D = {D}, F = {F}, bf16; biases "
+        "and the norm's own weights are left out. As five kernels, how often do the intermediates "
+        "cross, all together (k)? Find W, with norm, act and add left out, and Q and I as five "
+        "kernels (Q_apart, I_apart) and as one (Q_fused, I_fused); the one kernel keeps its block "
+        "of x for the last add. Which intermediates are widest? (In JupyterLab, give your own: "
+        'ask("day5.do.chain", B=..., D=..., F=...).)',
+    fixed=dict(B=1024, D=GPT2.D, F=GPT2.F),
     draw=lambda r: dict(B=r.choice((512, 2048, 4096)), D=r.choice((1024, 2048, 4096)),
                         F=r.choice((6144, 11008, 14336))))
 @day2.told
@@ -859,7 +886,7 @@ def do_chain(B: int, D: int, F: int) -> Iterator[AnyPart]:
                 "x counted as an intermediate: it is an input": 10,
                 "y counted as an intermediate: it is the output": 9},
                label="Crossings, all together")
-    yield _mlp_work(op)
+    yield _mlp_work(op, "norm, act and add are left out")
     yield Part("Q_apart", apart, "B", f"p (7 B D + 2 D F + 4 B F) = {P} bytes × (7 × {B:,} × {D:,} "
                f"+ 2 × {D:,} × {F:,} + 4 × {B:,} × {F:,})\nx is read by the norm and by the add; "
                "n and o cross twice each; y is written.",
@@ -910,7 +937,8 @@ def check_attention(L: int, d: int, ridge: float) -> Iterator[AnyPart]:
                          ("fused", "S and A stay", op.fused.algorithmic.hbm_bytes)):
         sizes = f"4 × {L:,} × {d}" + f" + 4 × {L:,} × {L:,}" * (name == "apart")
         yield Part(f"Q_{name}", Q, "B", f"p (4 L d{' + 4 L²' * (name == 'apart')}) = {P} bytes × "
-                   f"({sizes})\nQ, K, V and O have {mebi(ends / 4)} each, S and A {mebi(wide)}.",
+                   f"({sizes})\nQ, K, V and O have {mebi(ends / 4)} each"
+                   + f", S and A {mebi(wide)}" * (name == "apart") + f"; in all {mebi(Q)}.",
                    {ELEMENTS: Q / P, **({
                        "S and A left out": ends, "S and A written, not read back, or one of the "
                        "two left out": ends + 2 * wide, "4 bytes a number, as in fp32": 2 * Q}
@@ -954,12 +982,12 @@ def reload(M: int, K: int, N: int) -> Iterator[AnyPart]:
                 "tiles of 128 columns of B: they have 512": m * k * N // TILE,
                 "the loop over M left out": n * k,
                 "multiply-adds counted, not steps": M * N * K}, label="Runs of the line")
-    yield Part("r_A", n, "", f"N / 512 = {N:,} / 512\nA tile of A comes back for each of the "
+    yield Part("r_A", n, "", f"N / 512 = {N:,} / 512\nA tile of A is loaded for each of the "
                f"{n} columns of C tiles.",
                {"r_A and r_B swapped": m, "each use counted as a load: a tile in SBUF serves many":
                 N, "a row of 128 in place of a moving tile's 512 columns": N / TILE,
                 "each tile loaded once": 1}, label="Crossings of A")
-    yield Part("r_B", m, "", f"M / 128 = {M:,} / 128\nA tile of B comes back for each of the "
+    yield Part("r_B", m, "", f"M / 128 = {M:,} / 128\nA tile of B is loaded for each of the "
                f"{m} rows of C tiles.",
                {"r_A and r_B swapped": n, "each use counted as a load: a tile in SBUF serves many":
                 M, "a moving tile's 512 in place of a stationary tile's 128": M / WIDE,
@@ -1038,8 +1066,8 @@ def fused(B: int, D: int, F: int) -> Iterator[AnyPart]:
                {"the weights loaded again for every block of tokens":
                 P * B * D + weights * max(B // TILE, 1),
                 ELEMENTS: Q / P - B * D, "one of the two weight matrices left out":
-                Q - P * B * D - weights / 2, "the weights left out": P * B * D},
-               label="Bytes read by the one kernel")
+                Q - P * B * D - weights / 2, "the weights left out": P * B * D,
+                "y counted, which is not read": Q}, label="Bytes read by the one kernel")
     yield Part("Q_fused", Q, "B", f"p (2 B D + 2 D F) = {P} bytes × (2 × {B:,} × {D:,} + 2 × {D:,} "
                f"× {F:,})",
                {"h crosses, written and read back": Q + 2 * wide,
