@@ -85,6 +85,9 @@ def test_equal_mappings_are_both_right():
 
 @pytest.mark.parametrize(("made", "names", "says"), [
     ([], (), "expected nests of one op, got no nest"),
+    ("m128 A B C", (), "got 'm128 A B C'; expected a loopnest.Nest"),
+    ([MLP, MLP.op], (), r"got MLP\(.*; expected a loopnest.Nest"),
+    (None, (), "got None; expected a loopnest.Nest"),
     ([MLP, ATTENTION], (), "expected nests of one op, got MLP"),
     ([MLP, MLP], (), "a name of its own for each of 2 nests, got 'b128"),
     ([MLP], ("a", "b"), "a name of its own for each of 1 nests, got 'a', 'b'"),

@@ -404,6 +404,19 @@ def test_text_that_is_no_nest(op, text, said):
         Nest(op, text)
 
 
+@pytest.mark.parametrize(("ask", "said"), [
+    (lambda nest: Nest(nest.op, nest.text, "SBUF"), "expected a tuple of names, such as ('SBUF',)"),
+    (lambda nest: nest.resident_bytes("sbuf"), "got 'sbuf' for a memory; expected one of SBUF, PS"),
+    (lambda nest: nest.fits(SBUF=2**20, PSM=1), "got 'PSM' for a memory"),
+    (lambda nest: Nest(nest.op, nest.text, ("a", "b")).fits(SBUF=1), "expected one of a, b"),
+    (lambda nest: Nest(ops.Linear(2, 3, 4), "x W y").r_A,
+     "r_A: Linear has no A; `reloads` has x, W, y"),
+])
+def test_what_a_nest_has_not_is_said(ask, said):
+    with pytest.raises(NestError, match=re.escape(said)):
+        ask(Nest(MATMUL, "A B C"))
+
+
 @pytest.mark.parametrize("op", [ops.Dot(4), ops.MLP(2, 3, 4, k=4), ops.SwiGLU(2, 3, 4),
                                 ops.Attention(4, 2, causal=True), ops.Attention(4, 2, heads=2),
                                 ops.Linear(2, 3, 4, w_dtype="int8", scales="tensor")])

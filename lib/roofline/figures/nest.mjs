@@ -8,8 +8,8 @@
 //   W so far = W x (products done / products in all)      I so far = W so far / Q so far
 //   on chip = sum over the lines around the current one that hold a block
 
-import { button, clamp, guessForm, line, make, readouts, select, show, significant, speaker, stage,
-  tick } from "./plot.mjs";
+import { button, clamp, fitted, guessForm, line, make, readouts, select, show, significant,
+  sized, speaker, stage, tick } from "./plot.mjs";
 
 const SPEEDS = [1, 4, 16, 64, 256];
 const FRAMES = 16;  // a second, at most
@@ -126,7 +126,7 @@ function render({ model, el }) {
     order.join(", ")} as grids of tiles; the lines below say what happens` }, scene);
   const code = make("ol", { class: "rl-code", "aria-label": "The nest as code" });
   const key = make("p", { class: "rl-key" }, ...[
-    ["crossed", "the stronger, the more often read (an output: written), on one scale for all"],
+    ["crossed", "the stronger, the more often read (an output: written)"],
     ["held", "on chip"], ["load", "loaded now"], ["step", "in use now"], ["store", "stored now"]]
     .map(([name, words]) => make("span", {}, make("i", { class: `rl-is-${name}` }), ` ${words}`)));
   const pictures = make("div", { class: "rl-grids" }, svg);
@@ -187,9 +187,7 @@ function render({ model, el }) {
   }
   function build() {
     const nest = now(), { boxes, height } = layout(), parts = [], numbers = [];
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    svg.setAttribute("width", width);
-    svg.setAttribute("height", height);
+    sized(svg, width, height);
     drawn = { boxes, tiles: {}, over: make("svg:g") };
     for (const [name, box] of Object.entries(boxes)) {
       const own = tensors[name].dims, kept = tensors[name].role === "kept";
@@ -479,16 +477,11 @@ function render({ model, el }) {
     skip() { state.choice = ""; reveal(); } }));
   choices();
   stage(el, question, plot, controls, status, panel);
-  // Draw at the width there is, now and when it changes.
-  const fit = () => {
-    const { clientWidth } = pictures;
-    if (!clientWidth || clientWidth === width) return;
-    width = clientWidth;
+  fitted(pictures, (now_) => {
+    width = now_;
     build();
     update();
-  };
-  fit();
-  new ResizeObserver(fit).observe(pictures);
+  });
 }
 
 export default { render };

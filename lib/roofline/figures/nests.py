@@ -31,10 +31,14 @@ def nest(nests: Nest | Sequence[Nest], names: Sequence[str] = ()) -> Live:
     nests   what to play; the first is shown first
     names   what each is called in lists; without any, its text
 
-    Raises ValueError for no nest, nests of several ops, names that do not tell them apart, and
-    for more than EVENTS loads, stores and steps in all.
+    Raises ValueError for what is no nest, nests of several ops, names that do not tell them
+    apart, and for more than EVENTS loads, stores and steps in all.
     """
-    nests = [nests] if isinstance(nests, Nest) else list(nests)
+    nests = [nests] if not isinstance(nests, Sequence) or isinstance(nests, str) else list(nests)
+    for one in nests:
+        if not isinstance(one, Nest):
+            raise ValueError(f"figures.nest: got {one!r}; expected a loopnest.Nest, or a list of "
+                             "them: figures.nest(Nest(op, text))")
     names = list(names) or [one.text for one in nests]
     if not nests or any(one.op != nests[0].op for one in nests):
         ops = ", ".join(dict.fromkeys(repr(one.op) for one in nests)) or "no nest"
@@ -145,7 +149,7 @@ def _totals(nests: Sequence[Nest], names: Sequence[str]) -> list[list[str]]:
         rows.append([name, *(moves[tensor] for tensor in tensors),
                      units.show(count.hbm_read_bytes, "B"), units.show(count.hbm_write_bytes, "B"),
                      units.show(count.hbm_bytes, "B"), units.show(count.intensity, "FLOP/B"),
-                     *(units.mebi(one.resident_bytes(memory)) for memory in memories)])
+                     *(units.mebi(one.held.get(memory, 0)) for memory in memories)])
     return rows
 
 

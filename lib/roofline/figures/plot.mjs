@@ -46,6 +46,24 @@ export const tick = (x, y, words, anchor) =>
   make("svg:text", { x, y, "text-anchor": anchor, class: "rl-tick" }, words);
 export const line = (d, name, more = {}) => make("svg:path", { d, class: name, ...more });
 
+export function sized(svg, width, height) {
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("width", width);
+  svg.setAttribute("height", height);
+}
+// Draw at the width there is, now and when it changes: draw(width).
+export function fitted(node, draw) {
+  let drawn = 0;
+  const resize = () => {
+    const { clientWidth } = node;
+    if (!clientWidth || clientWidth === drawn) return;
+    drawn = clientWidth;
+    draw(drawn);
+  };
+  resize();
+  new ResizeObserver(resize).observe(node);
+}
+
 // Log-log axes from [x0, x1, y0, y1], powers of ten; Object.assign another view to change it.
 export function axes(label, [x0, x1, y0, y1]) {
   const scene = make("svg:g", { "aria-hidden": "true" });
@@ -91,21 +109,12 @@ export function axes(label, [x0, x1, y0, y1]) {
     },
     show(parts) { scene.replaceChildren(...parts); },
 
-    // Draw at the width there is, now and when it changes.
-    fit(draw) {
-      const resize = () => {
-        const width = node.clientWidth;
-        if (!width || width === at.drawn) return;
-        at.drawn = at.width = width;
-        at.height = Math.round(clamp(width * 0.8, 300, 440));
-        svg.setAttribute("viewBox", `0 0 ${at.width} ${at.height}`);
-        svg.setAttribute("width", at.width);
-        svg.setAttribute("height", at.height);
-        draw();
-      };
-      resize();
-      new ResizeObserver(resize).observe(node);
-    },
+    fit: (draw) => fitted(node, (width) => {
+      at.width = width;
+      at.height = Math.round(clamp(width * 0.8, 300, 440));
+      sized(svg, at.width, at.height);
+      draw();
+    }),
   };
   function ticks(low, high) {
     const found = [], steps = high - low < 2.5 ? [1, 2, 5] : [1];

@@ -171,6 +171,9 @@ class Nest:
         if not isinstance(self.text, str):
             raise NestError(f"Nest: got {self.text!r} for the text; expected loops and tensors in "
                             "one string, such as 'm128 n512 C k128 A B'")
+        if isinstance(self.memories, str):
+            raise NestError(f"Nest: got {self.memories!r} for the memories; expected a tuple of "
+                            f"names, such as ({self.memories!r},)")
         self._check()
         _ = self.resident  # too many places for a tensor
 
@@ -322,12 +325,18 @@ class Nest:
     @property
     def r_A(self) -> int:
         """Reloads of A, of a Matmul."""
-        return self.reloads["A"]
+        return self._reload("A")
 
     @property
     def r_B(self) -> int:
         """Reloads of B, of a Matmul."""
-        return self.reloads["B"]
+        return self._reload("B")
+
+    def _reload(self, name: str) -> int:
+        if name not in self.reloads:
+            raise NestError(f"r_{name}: {type(self.op).__name__} has no {name}; `reloads` has "
+                            f"{', '.join(self.reloads)}")
+        return self.reloads[name]
 
     @property
     def achieved(self) -> Count:
@@ -342,7 +351,14 @@ class Nest:
         return _peak(self.items, {(r.name, r.level): r for r in self.resident})
 
     def resident_bytes(self, memory: str = "SBUF") -> int:
-        """Most bytes of `memory` that are held at once."""
+        """Most bytes of `memory` that are held at once.
+
+        Raises NestError for a memory that the nest cannot have.
+        """
+        known = self.memories or ("SBUF", "PSUM", "Tensor Engine")
+        if memory not in known:
+            raise NestError(f"{self.text!r}: got {memory!r} for a memory; expected one of "
+                            f"{', '.join(known)}")
         return self.held.get(memory, 0)
 
     def fits(self, **buffers: int) -> bool:

@@ -92,6 +92,9 @@ def place(op: "Op", loops: str, **given: int) -> Nest:
     """
     memories = _memories("place", given)
     tensors = spaces(op)[1]
+    if not isinstance(loops, str):
+        raise NestError(f"place: got {loops!r} for the loops; expected them in one string, such as "
+                        "'m128 n512 k128'")
     named = [name for name in re.findall(r"\w+", loops) if name in tensors]
     if named:
         raise NestError(f"place: {loops!r}: got {', '.join(named)}; expected loops alone. Names "
@@ -342,7 +345,8 @@ def bound(op: "Op", capacity_bytes: int) -> int:
     Raises Uncounted for other ops, NestError for a capacity below 1.
     """
     sizes, _ = _product("bound", op)
-    if isinstance(capacity_bytes, bool) or capacity_bytes < 1:
+    if (isinstance(capacity_bytes, bool) or not isinstance(capacity_bytes, int | float)
+            or not capacity_bytes >= 1):
         raise NestError(f"bound: capacity_bytes: got {capacity_bytes!r}; expected bytes >= 1")
     p = _element(op)
     held = capacity_bytes / p
