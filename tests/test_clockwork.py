@@ -1,6 +1,7 @@
 """The clockwork against arrays of registers that are moved one step a cycle."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -234,9 +235,40 @@ def test_fp8_does_two_at_once():
     assert Clockwork(128, 128, 512, "fp8", machine.trn2).shares["rows"] == 1 / 2
 
 
-def test_a_peak_of_one_s_own_changes_no_cycle():
-    measured = machine.trn1.using(bf16="80 TFLOP/s", fp32="10 TFLOP/s")
-    assert Clockwork(**FULL, dtype="fp32", core=measured).interval == 4 * 512
+def test_a_core_with_another_peak_is_refused():
+    """Its cycles and its rates would not belong together."""
+    for core in (machine.trn1.using(bf16="80 TFLOP/s"), machine.trn2.under("throttled")):
+        with pytest.raises(ClockworkError, match=f"Give machine.{core.key}"):
+            Clockwork(64, 128, 512, core=core)
+    assert Clockwork(64, 128, 512, core="trn2") == Clockwork(64, 128, 512, core=machine.trn2)
+    with pytest.raises(ClockworkError, match="got mine"):
+        Clockwork(4, 4, 4, core=replace(machine.trn2, key="mine"))
+
+
+def test_weights_are_there_at_the_end_of_the_cycle_they_load_in():
+    """Four columns a cycle: 8 columns in cycles 0 and 1, 4 in cycle 0 alone."""
+    tile = [[1] * 8] * 8
+    for cycle, columns in ((0, 4), (1, 8)):
+        state = Clockwork(8, 8, 8, array=8).state(cycle, tile, tile)
+        assert [m for m, pe in enumerate(state.pes[7]) if pe.held] == list(range(columns))
+    small = Clockwork(4, 4, 4, array=4)
+    assert small.start(0) == 1
+    assert all(pe.held for pe in small.state(0, [[1] * 4] * 4, [[1] * 4] * 4).pes[3])
+
+
+@pytest.mark.parametrize("shape", [dict(K=128, M=128, N=16), dict(K=96, M=32, N=100),
+                                   dict(K=128, M=128, N=512, load="shown"),
+                                   dict(K=90, M=37, N=70, load="shown")])
+def test_the_busiest_cycle_of_a_long_run(shape):
+    """Found in its first matmuls; no cycle of all of them is busier."""
+    run = Clockwork(**shape, matmuls=24)
+    most = max(map(run.active, range(run.cycles)))
+    assert run.active(run.full) == most
+    assert all(run.active(cycle) < most for cycle in range(run.full))
+
+
+def test_a_toy_has_no_floor():
+    assert Clockwork(4, 4, 2, array=4).shares["moving size"] == 1
 
 
 def test_one_matmul_alone_fills_and_drains():
@@ -285,9 +317,10 @@ def test_its_text_says_what_is_lost():
 
 
 @pytest.mark.parametrize("options, says", [
-    (dict(K=129), "K: got 129; one run takes 1 to 128 in bf16"),
+    (dict(K=129), "K: got 129; expected a whole number from 1 to 128. Split a larger K"),
     (dict(M=0), "M: got 0"), (dict(N=513), "1 to 512"), (dict(N=1.5), "N: got 1.5"),
-    (dict(matmuls=0), "matmuls"),
+    (dict(matmuls=0), "matmuls"), (dict(matmuls=2000), "1 to 1024. More only repeat"),
+    (dict(array=4.0), "array: got 4.0"),
     (dict(core=machine.trn2, dtype="fp8", K=7), "K is a multiple of 2"),
     (dict(load="slow"), "hidden, shown, kept"),
     (dict(dtype="fp8"), "trn1 has no dense rate for 'fp8'"),

@@ -40,17 +40,27 @@ def test_a_page_that_asks_for_the_numbers_gets_no_tables():
 @pytest.mark.parametrize(("options", "says"), [
     (dict(K=1), "K: got 0"), (dict(N=1000), "N: got 1000"), (dict(load="slow"), "hidden, shown"),
     (dict(dtype="fp8"), "no dense rate"), (dict(machines=[machine.h100]), "one NeuronCore"),
-    (dict(array=4), "K: got 128; one run takes 1 to 4")])
+    (dict(array=4), "K: got 128; expected a whole number from 1 to 4")])
 def test_what_it_cannot_show_it_says(options, says):
     with pytest.raises(ClockworkError, match=says):
         figures.clockwork(**options)
 
 
-def test_the_inlined_script_ends_only_at_its_end():
-    text = script("clockwork", "x")
-    assert text.count("</") == 1 and text.endswith("</script>\n") and "<!--" not in text
-    assert not re.search(r"^(import|export)\b", text, re.MULTILINE)
-    assert "fetch(" not in text and "import(" not in text and "innerHTML" not in text
+@pytest.mark.parametrize(("options", "says"), [
+    (dict(dtype="fp16"), "dtype: got 'fp16'; the page has bf16"),
+    (dict(matmuls=65), "matmuls: got 65; the page has 1 to 64"),
+    (dict(array=16), "array: got 16; the page has 0, 8, 4")])
+def test_what_the_page_has_not_is_refused(options, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        figures.clockwork(**options)
+
+
+def test_half_of_k_is_one_number_for_text_table_and_page():
+    """K = 6 in fp8's double row: half of it that a PE pair can hold is 2."""
+    live = figures.clockwork([machine.trn2], dtype="fp8", K=6)
+    assert live.data["half"] == 2 and "half as long, K = 2," in live.text
+    toy = figures.clockwork(array=4, K=4, M=4, N=4, matmuls=4)
+    assert "a grid of 4 × 4" in toy.text and "such an array does 89.6 GFLOP/s" in toy.text
 
 
 # --- the script against the library --------------------------------------------------------

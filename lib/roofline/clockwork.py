@@ -14,9 +14,10 @@ Ignores   instruction dispatch, semaphores, reading SBUF, banks of PSUM, throttl
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
+from numbers import Integral
 
 from . import machine, units
 from .machine import Machine
@@ -97,10 +98,16 @@ class State:
         return "\n".join(line.rstrip() for line in lines)
 
 
+def _whole(number: object) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
+
+
 @dataclass(frozen=True, repr=False)
 class Clockwork:
     """`matmuls` times stationary[K, M].T @ moving[K, N] on the Tensor Engine, back to back.
 
+    core     a core of `machine`, or its name; with the peaks it ships with, for these follow from
+             the clock
     load     "hidden": the next weights load in the background; "shown": the array waits for
              them; "kept": all matmuls share weights that are in place at cycle 0
     array    None: the core's own array. A number: a toy of that many rows and columns with the
@@ -114,7 +121,7 @@ class Clockwork:
     M: int
     N: int
     dtype: str = "bf16"
-    core: Machine = field(default=machine.trn1)
+    core: Machine = machine.trn1  # a name is looked up
     matmuls: int = 1
     load: str = "hidden"
     array: int | None = None
@@ -122,22 +129,32 @@ class Clockwork:
     def __post_init__(self) -> None:
         if self.load not in LOADS:
             raise ClockworkError(f"load: got {self.load!r}; expected one of {', '.join(LOADS)}")
-        if "tensor_clock" not in self.core.facts or self.core.scope != "core":
+        if isinstance(self.core, str):
+            object.__setattr__(self, "core", machine.get(self.core))
+        shipped = machine.ALL.get(self.core.key)
+        if not shipped or "tensor_clock" not in shipped.facts or self.core.scope != "core":
             raise ClockworkError(f"core: got {self.core.key} ({self.core.scope}); expected one "
                                  "NeuronCore, such as machine.trn1")
         if self.dtype not in self.core.peaks or self.dtype.startswith("sparse"):
             known = [d for d in self.core.peaks if not d.startswith("sparse")]
             raise ClockworkError(f"dtype: {self.core.key} has no dense rate for {self.dtype!r}; "
                                  f"it has {', '.join(known)}")
-        if self.array is not None and not 2 <= self.array <= 16:
+        own, peak = self.core.peaks[self.dtype], shipped.peaks[self.dtype]
+        if own.value != peak.value:
+            raise ClockworkError(f"core: P of {self.core.key} in {self.dtype} is {own.text} here, "
+                                 f"{peak.text} by its clock, which this counts. Give "
+                                 f"machine.{self.core.key}")
+        if self.array is not None and not (_whole(self.array) and 2 <= self.array <= 16):
             raise ClockworkError(f"array: got {self.array}; a toy has 2 to 16 rows and columns. "
                                  "Leave it out for the core's own")
         for name, size, most in (("K", self.K, self.rows * self.lanes),
                                  ("M", self.M, self.columns), ("N", self.N, self.n_max),
                                  ("matmuls", self.matmuls, 1024)):
-            if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= most:
-                raise ClockworkError(f"{name}: got {size!r}; one run takes 1 to {most} in "
-                                     f"{self.dtype}. Split it into several matmuls")
+            if not (_whole(size) and 1 <= size <= most):
+                raise ClockworkError(
+                    f"{name}: got {size!r}; expected a whole number from 1 to {most}. "
+                    + ("More only repeat what these show" if name == "matmuls" else
+                       f"Split a larger {name} into several matmuls"))
         if self.K % self.lanes:
             raise ClockworkError(f"K: got {self.K}; in {self.dtype} a PE holds {self.lanes} "
                                  f"values, so K is a multiple of {self.lanes}. Pad it with zeros")
@@ -173,8 +190,7 @@ class Clockwork:
 
     @property
     def _pe_rate(self) -> float:
-        shipped = machine.get(self.core.key)  # a peak of the caller's own changes no cycle
-        return shipped.peak(self.dtype) / shipped.peak("bf16")
+        return self.core.peak(self.dtype) / machine.get(self.core.key).peak("bf16")
 
     @property
     def passes(self) -> int:
@@ -347,7 +363,7 @@ class Clockwork:
 
     def at(self, cycle: int) -> Moment:
         """The moment at the end of `cycle`, 0 to cycles - 1."""
-        if isinstance(cycle, bool) or not isinstance(cycle, int) or not 0 <= cycle < self.cycles:
+        if not (_whole(cycle) and 0 <= cycle < self.cycles):
             raise ClockworkError(f"cycle: got {cycle!r}; this run has 0 to {self.cycles - 1}")
         phase, active, macs = self.phase(cycle), self.active(cycle), self.macs(cycle)
         window = min(self.window, cycle + 1)
@@ -364,9 +380,12 @@ class Clockwork:
     @cached_property
     def full(self) -> int:
         """The first cycle in which as many PEs multiply as ever in this run."""
-        # Later matmuls repeat the pattern; nothing new once they overlap as much as they will.
-        last = min(self.cycles, self.start(0) + self.working)
-        return max(range(last), key=lambda cycle: (self.active(cycle), -cycle))
+        # Later matmuls repeat the pattern, once as many overlap as ever will; an interval of
+        # quarter cycles does so every four matmuls.
+        lasts = self.stream + len(self._diagonals)
+        run = replace(self, matmuls=min(self.matmuls, int(lasts // self.interval) + 6))
+        return max(range(run.start(0) + run.working),
+                   key=lambda cycle: (run.active(cycle), -cycle))
 
     def landmarks(self) -> dict[str, int]:
         """Cycles worth a look, in order of their names."""
@@ -413,8 +432,8 @@ class Clockwork:
             held: tuple[float, ...] = ()
             if k < self.used_rows:
                 i = self._latest(x)
-                # Four columns a cycle, the first ones first.
-                loaded = kept or cycle * self.M >= m * self.load_cycles
+                # Four columns a cycle, the first ones first; this is the end of the cycle.
+                loaded = kept or m < (cycle + 1) * self.fast
                 held = weights(max(i, 0), k, m) if i >= 0 or loaded else ()
             now = self._now(x)
             if now is None:

@@ -128,7 +128,7 @@ function engine(chip, { K, M, N, dtype, matmuls, load, array }) {
     return sum;
   }
   // Whether the weights of column m are there: the first tile loads some columns a cycle.
-  const loaded = (cycle, m) => kept || cycle * M >= m * loading;
+  const loaded = (cycle, m) => kept || m < (cycle + 1) * chip.fast;
   function state(cycle, a, b) {
     const pe = (k, m) => {
       if (m >= M) return { held: [], moving: null, total: null };
@@ -383,7 +383,7 @@ function render({ model, el }) {
   const question = make("div", { class: "rl-question" },
     ...model.get("says").map((words) => make("p", {}, words)));
   function verdict() {
-    const before = runOf(first), after = runOf({ ...first, K: Math.floor(first.K / 2) });
+    const before = runOf(first), after = runOf({ ...first, K: model.get("half") });
     const ratio = after.rate / before.rate;
     return [make("strong", {}, `It falls from ${flops(before.rate)} to ${flops(after.rate)}.`),
       " A column still takes its cycle, whatever K is: the rows without weights have nothing to do "

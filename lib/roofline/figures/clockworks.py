@@ -17,7 +17,10 @@ from ..clockwork import LOADS, Clockwork
 from ..machine import Machine, Spec
 from .live import Live
 
+# What the page's lists have.
 DTYPES = ("bf16", "fp32", "fp8", "mxfp8")
+ARRAYS = (0, 8, 4)
+MATMULS = 64
 NOTES = (
     "Modelled: columns enter skewed, row k a cycle after row k - 1, and move right one PE a cycle; "
     "sums move down one row a cycle, through every row, into PSUM. No guide gives these latencies. "
@@ -40,15 +43,23 @@ def clockwork(machines: Sequence[Machine] = (), *, K: int = 128, M: int = 128, N
     array      0: the core's own; 8 or 4: a toy with every value
     tables     False where a page asks for their numbers further down
 
-    Raises ClockworkError for a run no Clockwork can be, also with half of K.
+    Raises ClockworkError for a run no Clockwork can be, also with half of K, and ValueError for
+    one that the page's lists do not have.
     """
     machines = machines or (machine_module.trn1, machine_module.trn2, machine_module.trn3)
     first = machines[0]
+    for name, got, known in (("dtype", dtype, DTYPES), ("array", array, ARRAYS),
+                             ("matmuls", matmuls, range(1, MATMULS + 1))):
+        if got not in known:
+            raise ValueError(f"clockwork: {name}: got {got!r}; the page has "
+                             + (f"1 to {MATMULS}" if name == "matmuls" else
+                                ", ".join(map(str, known))))
     lanes = Clockwork(K, M, N, dtype, first, matmuls, load, array or None).lanes
     runs = [Clockwork(k, M, N, dtype, first, matmuls, load, array or None)
             for k in (K, K // 2 // lanes * lanes)]
-    says = _question(first, runs[0])
+    says = _question(first, *runs)
     data = {"chips": [chip_data(m) for m in machines], "says": says, "notes": NOTES,
+            "half": runs[1].K,
             "start": {"chip": first.key, "K": K, "M": M, "N": N, "dtype": dtype,
                       "matmuls": matmuls, "load": load, "array": array}}
     shown = (("Back to back (derived)", _rates(runs)),
@@ -81,16 +92,18 @@ def _spec(spec: Spec) -> dict[str, Any]:
     return {"text": spec.text, "kind": spec.kind, "about": about}
 
 
-def _question(core: Machine, run: Clockwork) -> list[str]:
-    grid = f"{run.rows} × {run.columns}"
+def _question(core: Machine, run: Clockwork, half: Clockwork) -> list[str]:
+    grid = f"a grid of {run.rows} × {run.columns} processing elements (PEs)"
     return [
-        f"The Tensor Engine is a grid of {grid} processing elements (PEs). Each holds a number of "
+        (f"A small array, {grid}, works as the Tensor Engine does. " if run.array else
+         f"The Tensor Engine is {grid}. ") + "Each holds a number of "
         "the stationary tile, K rows by M columns. The columns of the moving tile come in from the "
         "left; each PE multiplies what passes with what it holds, adds the sum from above and "
         "passes it down. Below the last row the sums fall into PSUM.",
         f"With K = {run.K}, M = {run.M} and N = {run.N} in {run.dtype}, one matmul behind the "
-        f"other, one core of {_short(core)} does {units.show(run.rate, 'FLOP/s', 4)} at "
-        f"{units.show(run.clock, 'Hz')}. Now the contraction is half as long, K = {run.K // 2}, "
+        f"other, {'such an array' if run.array else f'one core of {_short(core)}'} does "
+        f"{units.show(run.rate, 'FLOP/s', 4)} at {units.show(run.clock, 'Hz')}. "
+        f"Now the contraction is half as long, K = {half.K}, "
         "and the rest stays. What does the rate do?"]
 
 
