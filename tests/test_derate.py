@@ -88,9 +88,10 @@ def test_rules_with_share_1_are_left_out():
 def test_a_figure_of_another_core_says_so():
     small = {"M": 64, "N": 16, "load": "shown"}
     kinds = {core: {r.name: r.kind for r in derate.matmul(core, **small).rules} for core in CORES}
-    assert set(kinds["trn1"].values()) == {"documented"}
+    assert kinds["trn1"] == {"columns": "derived", "moving size": "documented",
+                             "stationary load": "documented"}
     for core in ("trn2", "trn3"):
-        assert kinds[core] == {"columns": "documented", "moving size": "assumed",
+        assert kinds[core] == {"columns": "derived", "moving size": "assumed",
                                "stationary load": "assumed"}
     rule = derate.matmul("trn2", N=16).rules[0]
     assert "documented for NeuronCore-v2, not restated for this core" in rule.note
@@ -304,6 +305,21 @@ def test_throttle_fades(a, b):
     assert derate.throttle("trn2", short).share <= derate.throttle("trn2", long).share < 1
 
 
+def test_throttle_says_when_it_comes_back():
+    why = derate.throttle("trn2", 6e-6).why
+    assert "re-engages when utilization drops below 50 %" in why and "charged once" in why
+    (row,) = [row for row in derate.rules("trn3") if row.name == "throttle"]
+    assert (row.kind, "re-engages" in row.says) == ("documented", True)
+
+
+def test_lanes_are_documented_for_the_vector_engine_of_v2():
+    for core, engine, kind in (("trn1", "vector", "documented"), ("trn1", "gpsimd", "assumed"),
+                               ("trn2", "vector", "assumed"), ("trn3", "scalar", "assumed")):
+        rule = derate.elementwise(core, engine, partitions=64).rules[0]
+        assert (rule.name, rule.share, rule.kind) == ("lanes", Fraction(1, 2), kind)
+    assert "no cost model" in repr(derate.elementwise("trn1", "gpsimd"))
+
+
 def test_transposes():
     assert derate.transposes(3e-6, 1e-6).share == Fraction(3, 4)
     assert derate.transposes(3e-6, 0).share == 1
@@ -314,13 +330,16 @@ def test_transposes():
 def test_rules_of_each_chip():
     named = {core: {row.name: row.kind for row in derate.rules(core)} for core in CORES}
     assert named["trn1"] == named["inf2"]
-    assert set(named["trn1"].values()) == {"documented"}
+    assert {name for name, kind in named["trn1"].items() if kind != "documented"} == {
+        "rows", "columns"}
+    assert all(named[core][name] == "derived" for core in CORES for name in ("rows", "columns"))
+    assert named["trn2"]["dtype"] == named["trn3"]["dtype"] == "derived"  # from rounded rates
     assert set(named["trn2"]) - set(named["trn1"]) == {
         "rows, fp8", "transpose mode", "throttle", "Vector 4x", "Vector 2x",
         "Vector 2x, two inputs", "transpose, HBM", "transpose, SBUF"}
     assert set(named["trn3"]) - set(named["trn2"]) == {"rows, mxfp8", "Scalar 2x"}
     assert {name for name, kind in named["trn2"].items() if kind == "assumed"} == {
-        "moving size", "stationary load", "two inputs", "dependent", "access", "stride"}
+        "moving size", "stationary load", "lanes", "two inputs", "dependent", "access", "stride"}
     assert all(row.source for core in CORES for row in derate.rules(core))
     assert "documented for NeuronCore-v2, not restated" in " ".join(
         repr(derate.rules("trn2")).split())
@@ -330,7 +349,7 @@ def test_a_tile_shows_its_rules():
     assert repr(derate.matmul("trn1", K=64, N=32)).splitlines() == [
         "matmul K = 64, M = 128, N = 32, bf16, Trainium1, one NeuronCore-v2",
         "  rule         share       kind        why",
-        "  rows         1/2 = 50 %  documented  K / 128 = 64 / 128",
+        "  rows         1/2 = 50 %  derived     K / 128 = 64 / 128",
         "  moving size  1/2 = 50 %  documented  N / max(N, 64) = 32 / 64",
         "",
         "  MM        64 cycles     MultiplyMoving",

@@ -23,6 +23,7 @@ from .table import aligned
 # Where a figure is looked up when a core's own documents do not give it.
 _OLDER = {"trn1": ("trn1",), "inf2": ("inf2",), "trn2": ("trn2", "trn1"),
           "trn3": ("trn3", "trn2", "trn1")}
+_V2 = ("trn1", "inf2")
 _16_BIT = ("bf16", "fp16")
 _DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "cfp8")
 # Element-wise instructions: input tiles, and the engines that have it.
@@ -277,14 +278,16 @@ def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype:
     interval = {"hidden": max(mm, ls), "shown": mm + ls, "kept": mm}[load]
     peak = core.peaks[dtype]
     guess = dtype == "fp8" and core.key == "trn3"
+    v2 = core.key in _V2  # whose guide prints fp32's four passes; later ones print rounded rates
     rules = (
         Rule("dtype", dtype_share, f"P({dtype}) / P(bf16)" + (
-            "; that double row doubles here too is assumed" if guess else ""),
-            (peak,), "assumed" if guess else "documented"),
+            "; the API names a double mode here, that it doubles is assumed" if guess else ""),
+            (peak,), "assumed" if guess else "derived" if dtype == "fp32" and not v2
+            else "documented"),
         Rule("rows", Fraction(K, K_max), f"K / {K_max} = {K} / {K_max}",
-             (deep,), "derived" if packed > 1 and deep is rows else deep.kind),
+             (deep,), "assumed" if deep.kind == "assumed" else "derived"),
         Rule("columns", Fraction(M, int(columns.value)), f"M / {columns.text} = {M} / "
-             f"{columns.text}", (columns,), "documented"),
+             f"{columns.text}", (columns,), "derived"),
         Rule("moving size", Fraction(N, moving),
              f"N / max(N, {int(floor.value)}) = {N} / {moving}" + (
                  f"; {passes} times either in {dtype}" if passes > 1 else ""),
@@ -380,6 +383,7 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
 
     width = _width(core, engine, dtype)
     peak = _width(core, engine, dtype, "element_rate")
+    v2_vector = engine == "vector" and core.key in _V2
     mode, words, spec = _mode(core, engine, op, dtype, psum, contiguous)
     streamed = math.ceil(Fraction(inputs * N, mode))
     waits = _fact(core, "vector_dependent_cycles")
@@ -390,8 +394,9 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
         two = machine.get("trn1").facts["vector_two_input_cycles"]
     rules = (
         Rule("lanes", Fraction(partitions, int(lanes.value)),
-             f"{partitions} of {lanes.text} partitions, at the cost of all", (lanes,),
-             "documented"),
+             f"{partitions} of {lanes.text} partitions, at the cost of all" + (
+                 "" if v2_vector else "; documented for NeuronCore-v2's Vector Engine"),
+             (lanes,), "documented" if v2_vector else "assumed"),
         Rule("mode", Fraction(mode * int(lanes.value), table),
              f"{mode * int(lanes.value)} of {table} elements a cycle; {words}",
              (spec, width) if spec else (width,), spec.kind if spec else "assumed"),
@@ -410,6 +415,9 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
         notes.append(f"the engine table's {table} elements a cycle are an upper bound here")
     elif spec and table == mode * int(lanes.value):
         notes.append(f"{words}: {spec.source}; {spec.holds}")
+    if engine == "gpsimd":
+        notes.append("an element a cycle and lane is assumed: the guide has no cost model for "
+                     "this engine")
     if not contiguous:
         limit = _fact(core, "sbuf_stride_limit")
         notes.append(f"a stride above {limit.text} halves it again: not in this figure")
@@ -568,9 +576,10 @@ def _size(core: Machine, size: int) -> str:
 def throttle(core: Machine | str, seconds: float) -> Rule | None:
     """Share of the Tensor Engine's peak over the first `seconds` after it idled.
 
-    None on NeuronCore-v2, of which no document says so. Later cores start at about 50 % and
-    reach full rate over about 3 us; taken as a step, half the rate until then. A straight ramp
-    would lose half as much. Raises DerateError unless seconds > 0.
+    None on NeuronCore-v2, of which no document says so. Later cores start at about 50 % and ramp
+    to full over about 3 us; taken as a step, half the rate until then. A straight ramp would lose
+    half as much. The limit re-engages when utilization drops below 50 % over any window of about
+    3 us; it is charged once here. Raises DerateError unless seconds > 0.
     Source: explorer-glossary, dI/dt throttling.
 
     >>> throttle("trn2", 6e-6).share, throttle("trn1", 6e-6)
@@ -588,7 +597,8 @@ def throttle(core: Machine | str, seconds: float) -> Rule | None:
     return Rule("throttle", share,
                 f"({start.text} x {units.show(float(slow), 's')} + "
                 f"{units.show(float(t - slow), 's')}) / {units.show(float(t), 's')}; "
-                "a step is assumed, the documents say it ramps",
+                "a step is assumed, the document says it ramps; it re-engages when utilization "
+                f"drops below 50 % over any ~{limit.text} window, charged once here",
                 (start, limit), "assumed")
 
 
@@ -648,15 +658,16 @@ _RULES = (
     ("rows", ("tensor_array_rows",), "share K / {0}; row tiling is not counted"),
     ("rows, fp8", ("max_contraction.fp8",), "double row: K up to {0}, twice the rate"),
     ("rows, mxfp8", ("max_contraction.mxfp8",), "K up to {0}, four times the rate"),
-    ("columns", ("tensor_array_columns",), "share M / {0}; column tiling is not counted"),
+    ("columns", ("tensor_array_columns",), "share M / {0}"),
     ("dtype", ("pe_rate.fp32",), "fp32 costs four bf16 matmuls"),
     ("moving size", ("matmul_min_initiation_interval",), "MM takes max(N, {0})"),
     ("stationary load", ("fast_load_stationary_speedup",),
      "M / {0} cycles at best; in the background max(MM, load), else MM + load"),
     ("transpose mode", ("transpose_mode_speedup.fp32",), "an fp32 transpose takes 1 / {0}"),
     ("throttle", ("throttle_start", "throttle_time"),
-     "about {0} of peak for about {1} after idling"),
-    ("lanes", ("pmax",), "fewer partitions than {0} cost the same"),
+     "about {0} of peak when work begins, ramps to full over about {1}; re-engages when "
+     "utilization drops below 50 % over any ~{1} window"),
+    ("lanes", ("pmax",), "fewer partitions than {0} cost the same, on NeuronCore-v2's Vector Engine"),
     ("two inputs", ("vector_two_input_cycles",), "Vector: {0} an element with two inputs"),
     ("dependent", ("vector_dependent_cycles",), "Vector: about {0} more when short or waiting"),
     ("access", ("tensor_access_cycles",),
@@ -678,6 +689,7 @@ _RULES = (
     ("transpose, HBM", ("dma_transpose_efficiency.hbm",), "DMA transpose: up to {0} of a copy"),
     ("transpose, SBUF", ("dma_transpose_efficiency.sbuf",), "DMA transpose: up to {0} of a copy"),
 )
+_DERIVED = ("rows", "columns")  # arithmetic on the array's sides: no page prints the share
 
 
 def rules(core: Machine | str) -> Rules:
@@ -695,6 +707,10 @@ def rules(core: Machine | str) -> Rules:
         specs = tuple(spec for spec in found if spec)
         if len(specs) < len(facts):
             continue
-        rows.append(Known(name, says.format(*map(_text, specs)), specs,
-                          "assumed" if any(s.kind == "assumed" for s in specs) else "documented"))
+        kind = "derived" if name in _DERIVED or (
+            name == "dtype" and core.key not in _V2) else "documented"
+        if any(s.kind == "assumed" for s in specs) or (
+                name == "lanes" and core.key not in _V2):
+            kind = "assumed"
+        rows.append(Known(name, says.format(*map(_text, specs)), specs, kind))
     return Rules(core, tuple(rows))

@@ -332,7 +332,7 @@ _CORE = (
 _DEVICE = (
     ("cores_per_hbm_stack", "", "cores", "/hbm_stacks"),
     ("hbm_stack_bytes", "B", "hbm_bytes", "/hbm_stacks"),
-    ("stacks_bandwidth", "B/s", "hbm_stack_bandwidth", "hbm_stacks"),
+    ("stacks_bandwidth", "B/s", "hbm_stacks", "hbm_stack_bandwidth"),
     ("core_stack_share", "B/s", "hbm_stack_bandwidth", "/cores_per_hbm_stack"),
     ("dma_summed", "B/s", "dma_engines", "dma_engine_bandwidth"),
     ("dma_theoretical", "B/s", "dma_engines", "dma_engine_theoretical"),

@@ -46,8 +46,6 @@ WORDS: dict[str, dict[str, str]] = {
         "bandwidths": "bandwidth",
         "hbm_stack_bandwidth": "one HBM stack",
         "lone_core_bandwidth": "one core that runs alone",
-        "figure_hbm_bandwidth": "HBM in the guide's figure",
-        "dma_profiler_bandwidth": "DMA in the profiler's metadata",
         "figure_sbuf_bandwidth": "SBUF in the guide's figure",
         "figure_psum_bandwidth": "PSUM in the guide's figure",
         "figure_sbuf_over_hbm_bandwidth": "SBUF over HBM in the guide",
@@ -125,7 +123,7 @@ WORDS: dict[str, dict[str, str]] = {
         "dge_dma_instruction_time": "DMA instruction, hardware DGE",
     },
     "Throttling": {
-        "throttle_start": "share of the peak after idling",
+        "throttle_start": "share of the peak when work begins",
         "throttle_time": "for how long",
         "ceilings": "peak while throttled",
     },
@@ -156,12 +154,49 @@ WIDTH = 96  # columns of text output
 NAME = 34  # columns of it that a name may take before it wraps
 
 # Shown, but the course computes with another figure of the same thing.
-NOT_USED = ("documented_ridge", "lone_core_bandwidth", "figure_hbm_bandwidth",
-            "dma_profiler_bandwidth",
+NOT_USED = ("documented_ridge", "lone_core_bandwidth",
             "figure_sbuf_bandwidth", "figure_psum_bandwidth",
             "figure_sbuf_over_hbm_bandwidth", "figure_sbuf_bytes", "figure_hbm_bytes",
             "figure_host_dram_bandwidth", "figure_host_dram_bytes", "vector_peak_flops",
             "scalar_peak_flops", "dma_engine_theoretical", "neuronlink_bandwidth")
+
+# Facts that stand as a rival of a bandwidth, and so need no row of their own.
+AS_RIVALS = {"figure_hbm_bandwidth": "HBM", "dma_profiler_bandwidth": "DMA"}
+
+# Short names of the sources, for the key at the foot of a sheet; references.bib has them in full.
+SOURCES = {
+    "trn1-arch": "NKI guide to Trainium and Inferentia2",
+    "trn2-arch": "NKI guide to Trainium2",
+    "trn3-arch": "NKI guide to Trainium3",
+    "nc-matmul": "NKI API, nki.isa.nc_matmul",
+    "bn-stats": "NKI API, nki.isa.bn_stats",
+    "tile-size": "NKI API, nki.language.tile_size",
+    "tiling-overview": "NKI, What is Tiling?",
+    "dma-guide": "NKI DMA bandwidth guide",
+    "dma-intro": "Introduction to DMA with NKI",
+    "memory-hierarchy": "The Trainium Memory Hierarchy",
+    "matmul-tutorial": "NKI matmul tutorial",
+    "hw-core-v2": "NeuronCore-v2 page",
+    "hw-core-v3": "NeuronCore-v3 page",
+    "hw-core-v4": "NeuronCore-v4 page",
+    "hw-trainium": "Trainium device page",
+    "hw-trainium2": "Trainium2 device page",
+    "hw-trainium3": "Trainium3 device page",
+    "hw-inf2": "Inf2 instances",
+    "hw-trn1": "Trn1 instances",
+    "hw-trn2": "Trn2 instances",
+    "hw-trn3": "Trn3 instances",
+    "lnc": "Logical NeuronCore configuration",
+    "profile-schema": "Neuron Explorer, profile schema",
+    "explorer-glossary": "Neuron Explorer, glossary",
+    "explorer-device": "Neuron Explorer, device profiles",
+    "trn2-profile": "a recorded profile, trainium-kernel-fusion",
+    "kda-trainium": "published times, kda-for-trainium",
+}
+AS_OF = "21 August 2026, SDK 2.32"  # of the Neuron documentation, as sources.md has it
+KEY = ("Bold: the course computes with it. Grey: shown only; rival: another source's figure of "
+       "the same quantity. P: peak, FLOP/s. BW: bandwidth, B/s. Ridge: P / BW. Neuron documents of "
+       f"{AS_OF}.")
 
 
 class Settles(NamedTuple):
@@ -178,27 +213,36 @@ _GIB = Settles(
 # every number is machine's.
 SETTLES: dict[str, Settles] = {
     "core peaks": Settles(
-        "The array times its clock, and the same product rounded. A matmul loop on operands that "
-        "stay in SBUF must end below the product; above it, the clock is wrong."),
+        "The array times its clock, against what a guide prints: that product rounded or, for "
+        "some dtypes, bf16's rounded figure multiplied. A matmul loop on operands that stay in "
+        "SBUF must end below the product; above it, the clock is wrong."),
     "lnc2 peaks": Settles(
-        "Twice the core's product, and twice its rounded figure. Run the resident matmul loop on "
+        "Twice what one core has, as computed and as printed. Run the resident matmul loop on "
         "both cores at once."),
     "device peaks": Settles(
         "The product over all cores is what the Tensor Engines do. Where the device page prints "
         "more, it likely adds the other engines. Time a resident matmul loop on one core; times "
         "the cores, that is the most that matmuls reach."),
-    "trn3 peaks.fp8": Settles(
-        "The API allows double-row fp8; the engine table widens the input for MX alone. Time the "
+    "trn3 device peaks.fp8": Settles(
+        "Double-row fp8 on every core, against the device page's comparison, which has the MX "
+        "figure in its fp8 row. Time the resident loop in fp8 and in bf16: their ratio is the rate."),
+    "trn3 core peaks.fp8": Settles(
+        "The API names a double mode; the engine table widens the input for MX alone. Time the "
         "resident loop in fp8 and in bf16: their ratio is the rate.",
         ("tensor_input_width.bf16", "tensor_input_width.mxfp8")),
     "ridges": Settles(
         "One ridge for each bandwidth figure. A ratio that a document or the profiler prints "
         "holds for its own scope: see which P it divides by which BW. Record the copy, then "
         "divide P by what it reached.", ("documented_ridge.bf16",)),
+    "trn2 core bandwidths.HBM": Settles(
+        "Four kinds of figure: an even share of a device's total as a page prints it; one stack, "
+        "over the cores that share it; a drawing; one core running alone, by published times. "
+        "Copy with one core, then with all cores of a stack: the first is what a lone core gets, "
+        "the second the share.", ("lone_core_bandwidth",)),
     "core bandwidths.HBM": Settles(
-        "A share of a device's total, or a drawing of no one chip. Copy with one core, then with "
-        "all cores that share the stack: the first is what a lone core gets, the second the "
-        "share.", ("figure_hbm_bandwidth", "lone_core_bandwidth")),
+        "An even share of the device's total, as each page prints it. Copy with one core, then "
+        "with all cores that share a stack: the first is what a lone core gets, the second the "
+        "share."),
     "lnc2 bandwidths.HBM": Settles(
         "What the pair gets from the stack it shares: both cores copy at once."),
     "device bandwidths.HBM": Settles(
@@ -207,23 +251,27 @@ SETTLES: dict[str, Settles] = {
     "trn1 device bandwidths.HBM": _GIB,
     "inf2 device bandwidths.HBM": _GIB,
     "core bandwidths.DMA": Settles(
-        "Engines times what a large transfer gets, against engines times what one could move. "
-        "The level at which the transfer-size sweep flattens decides.",
-        ("dma_profiler_bandwidth",)),
+        "Engines times one engine's rate: the one in both DMA pages' tables, or the one in the "
+        "text of dma-intro, which calls both theoretical. A profiler's metadata may have a figure "
+        "of its own. The level at which the transfer-size sweep flattens decides."),
     "lnc2 bandwidths.DMA": Settles(
         "As for one core: the flat end of the transfer-size sweep, with both cores copying."),
     "device bandwidths.DMA": Settles(
-        "Engines times what a large transfer gets, the page's total, and engines times what one "
-        "could move. Sweep on one core, and multiply by the cores."),
+        "Engines times the rate in the DMA pages' tables, the device page's total, and engines "
+        "times the rate in dma-intro's text. Sweep on one core, and multiply by the cores."),
     "dma_engine_bandwidth": Settles(
-        "A large transfer in the bandwidth guide's table, against a data path's rate. Divide the "
-        "flat end of the sweep by the engines that were busy.", ("dma_engine_theoretical",)),
+        "Both DMA pages' tables print the one, dma-intro's text the other, and that page calls "
+        "both theoretical. Divide the flat end of the sweep by the engines that were busy.",
+        ("dma_engine_theoretical",)),
+    "gemm_moving_fmax": Settles(
+        "One page lists the constant for every core, the API lifts the limit for this one. "
+        "Nothing to time: compile a matmul with a wider moving tile."),
     "sbuf_bytes": Settles(
         "The partitions times the bytes of one give binary units. The same digits in MB, or a "
         "drawn size, are less. Nothing to time: allocate a tile of whole partitions.",
         ("figure_sbuf_bytes",)),
     "hbm_bytes": Settles(
-        "The device list's size, against a drawing of no one chip. Nothing to time: neuron-ls "
+        "The device list's size, against a drawing. Nothing to time: neuron-ls "
         "prints what the instance has.", ("figure_hbm_bytes",)),
     "vector_element_rate": Settles(
         "Elements a second bound an add, a cast or a copy; the FLOP/s count several operations a "
@@ -443,7 +491,7 @@ class Sheet:
         heads = [" ".join(row.of for row in same) for same in columns.values()]
         figures = zip(*([same[0].spec, *same[0].rivals] for same in columns.values()), strict=True)
         return heads, [
-            (f"{line[0].kind}: " * (line[0].kind in RECORDED) + line[0].holds.partition(" / ")[2],
+            (f"{line[0].kind}: " * (line[0].kind in RECORDED) + _short(line[0]),
              [units.significant(s.value, 4) for s in line]) for line in figures]
 
     def __repr__(self) -> str:
@@ -474,7 +522,12 @@ class Sheet:
                           f"{''.join(tables)}</section>")
         return (f'<div class="rl-sheet" tabindex="0"><p class="rl-sheet-title">'
                 f'{_e(self.machine.name)}</p><div class="rl-sheet-groups">{"".join(blocks)}'
-                "</div></div>")
+                f'</div><p class="rl-sheet-key">{_e(KEY)} {self._sources()}</p></div>')
+
+    def _sources(self) -> str:
+        """Key of each source on the sheet, and its short name."""
+        keys = {_key(s): None for row in self.rows for _, s in row.figures}
+        return " ".join(f"<b>{_e(key)}</b> {_e(SOURCES[key])}." for key in keys if key in SOURCES)
 
 
 COLUMNS = ("machine", "scope", "group", "quantity", "of", "symbol", "fact", "role", "text",
@@ -507,7 +560,8 @@ def of(machine: str | Machine, scope: str | None = None,
         whole = get(m.key, "device")
         rows += [replace(row, group=CONTEXT) for row in [*_roofs(whole), *_facts(whole)]
                  if row.rivals or row.group == CONTEXT or _stem(row.fact) in (
-                     "hbm_bytes", "bandwidths", "documented_ridge")]
+                     "hbm_bytes", "bandwidths", "link_intra_server", "link_inter_server",
+                     "link_inter_rack")]
     rows += [_row("devices", name, s.facts["devices"], "instance")
              for name, s in INSTANCES.items() if name.startswith(m.key) and name != m.key]
     for fact, spec in (measured or {}).items():
@@ -562,7 +616,8 @@ def _roofs(m: Machine) -> list[Row]:
 
 def _facts(m: Machine) -> list[Row]:
     return [_row(*name.partition(".")[::2], _multiplied(m, name, _explained(
-        m, "facts", name, spec)), m.scope) for name, spec in m.facts.items()]
+        m, "facts", name, spec)), m.scope) for name, spec in m.facts.items()
+        if name not in AS_RIVALS]
 
 
 def _explained(m: Machine, what: str, name: str, spec: Spec) -> Spec:
@@ -570,10 +625,13 @@ def _explained(m: Machine, what: str, name: str, spec: Spec) -> Spec:
     if m.key not in ALL or ALL[m.key].scope != "core":
         return spec
     other = get(m.key, "device" if m.scope == "core" else "core")
+    stack = get(m.key, "device").facts.get("hbm_stack_bandwidth")
     base = getattr(other, what).get(name)
     bases = (base, *base.rivals) if base else ()
 
     def explained(s: Spec) -> Spec:
+        if m.scope == "lnc2" and what == "bandwidths" and stack and s.value == stack.value:
+            return replace(s, holds=f"the stack itself; {stack.holds}")
         cores = re.search(r"([0-9]+) cores$", s.holds)
         n = int(cores[1]) if cores else 0
         for b in bases if n else ():
@@ -589,6 +647,9 @@ def _explained(m: Machine, what: str, name: str, spec: Spec) -> Spec:
 
 
 def _multiplied(m: Machine, name: str, spec: Spec) -> Spec:
+    width = m.facts.get(name.replace("_element_rate", "_width"))
+    if width and name.endswith("_element_rate") and width.kind == "derived":
+        return replace(spec, holds=f"{spec.holds}; the width is derived: {width.holds}")
     factors = [m.facts[factor] for factor in PRODUCTS.get(name, ()) if factor in m.facts]
     if not factors or math.prod(f.value for f in factors) != spec.value or spec.holds:
         return spec
@@ -616,8 +677,9 @@ def _ridges(m: Machine, rows: Iterable[Row]) -> list[Row]:
     What crosses HBM crosses the DMA engines too; what crosses a link are other bytes.
     """
     rows = [row for row in rows if row.scope == m.scope]
-    figures = [(row.of, role, s) for row in rows
-               if row.fact in (f"bandwidths.{m.slow_link}", "bandwidths.DMA")
+    figures = [(row.of or m.slow_link, role, s) for row in rows
+               if row.fact in (f"bandwidths.{m.slow_link}", "bandwidths.DMA",
+                               "lone_core_bandwidth")
                for role, s in row.figures]
 
     def ridge(peak: Row, level: str, role: str, bw: Spec) -> Spec:
@@ -633,6 +695,12 @@ def _ridges(m: Machine, rows: Iterable[Row]) -> list[Row]:
             first, *others = (ridge(peak, *figure) for figure in figures)
             found.append(_row("ridges", peak.of, replace(first, rivals=tuple(others)), m.scope))
     return found
+
+
+def _short(ridge: Spec) -> str:
+    """The bandwidth of a ridge, and the first words on it; its own row says the rest."""
+    bw, *words = (part for part in ridge.holds.partition(" / ")[2].split("; ") if part != "about")
+    return "; ".join([bw, *words[:1]])
 
 
 def _find(m: Machine, rows: Sequence[Row], fact: str) -> int:
