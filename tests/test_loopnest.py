@@ -75,6 +75,10 @@ def parsed(text):
     return tokens
 
 
+class NoRowError(Exception):
+    """A step of a softmax while no tensor has the row whole."""
+
+
 class Walk:
     """What a nest does, found by doing it."""
 
@@ -88,6 +92,7 @@ class Walk:
         self.sums = Counter()  # (tensor, element) -> contributions so far
         self.begun = set()  # (tensor, level, element): partial sums wait further out
         self.now, self.peak = Counter(), Counter()
+        self.blocks = []  # that are on chip now
         self.go(parsed(text), {dim: range(n) for dim, n in self.sizes.items()}, Counter(), None)
 
     def adds_up(self, name):
@@ -133,7 +138,9 @@ class Walk:
             self.note("load", name, level, where, p * len(block), "read")
         if level == 0 and name not in OUTPUTS:
             self.crossed[name].update(block)
+        self.blocks.append(at)
         self.go(rest, at, levels, part)
+        self.blocks.pop()
         self.now[memory] -= taken
         if name in OUTPUTS:
             size = 0
@@ -155,12 +162,19 @@ class Walk:
 
     def multiply(self, at, part):
         self.events.append(("step", "", 0, {d: (r.start, r.stop) for d, r in at.items()}, 0))
+        if isinstance(self.op, ops.Softmax) and not any(
+                len(block["c"]) == self.sizes["c"] for block in self.blocks):
+            raise NoRowError
         for number, (dims, name) in enumerate(self.products):
-            if name in OUTPUTS and part in (None, number):
+            if part in (None, number):
                 own = self.tensors[name][0]
                 more = prod(len(at[d]) for d in dims if d not in own)
                 for element in product(*(at[d] for d in own)):
                     self.sums[name, element] += more
+                if kept(self.op, name):  # sums that are begun and not whole wait in PSUM
+                    begun = sum(0 < n % self.needed(name) for (of, _), n in self.sums.items()
+                                if of == name)
+                    self.peak["PSUM"] = max(self.peak["PSUM"], self.now["PSUM"] + FP32 * begun)
 
     @property
     def count(self):
@@ -203,7 +217,11 @@ def random_linear(rng):
 
 def random_softmax(rng):
     op = ops.Softmax(rng.randint(1, 6), rng.randint(1, 6), "bf16")
-    return op, with_names(rng, some_loops(rng, loops_of(op)[0], "rc", 4), ["x", "y"])
+    loops = some_loops(rng, loops_of(op)[0], "rc", 4)
+    one, other = rng.sample("xy", 2)  # the first before all loops over c: rows are there whole
+    rows = [loop for loop in loops if loop[0] == "r"]
+    inner = with_names(rng, [loop for loop in loops if loop not in rows], [other])
+    return op, f"{with_names(rng, rows, [one])} {inner}"
 
 
 def in_parts(rng, op, shared, first, second, link, made, used):
@@ -255,8 +273,35 @@ def test_a_nest_is_its_walk(kind):
             assert (row.read_bytes, row.write_bytes) == (
                 walk.bytes[*key, "read"], walk.bytes[*key, "written"]), (about, key)
             assert row.memory == walk.memory(*key), (about, key)
-        assert nest.held == dict(walk.peak), about
+        assert nest.held == dict(+walk.peak), about
         assert [tuple(event) for event in nest.walk()] == walk.events, about
+
+
+def test_a_softmax_without_a_whole_row_is_refused():
+    rng, refused = random.Random(2), 0
+    for _ in range(400):
+        op = ops.Softmax(rng.randint(1, 5), rng.randint(1, 5), "bf16")
+        text = with_names(rng, some_loops(rng, loops_of(op)[0], "rc", 4), ["x", "y"])
+        try:
+            Walk(op, text)
+        except NoRowError:
+            refused += 1
+            with pytest.raises(NestError, match="no tensor has a whole row on chip"):
+                Nest(op, text)
+        else:
+            Nest(op, text)
+    assert 50 < refused < 350
+
+
+def test_open_sums_of_what_is_kept_take_psum():
+    op = ops.MLP(128, 512, 8192)
+    ways = [Nest(op, f"b128 g ({loops} x W_up) (e512 y f128 W_down)")
+            for loops in ("f128 d128", "d128 f128")]
+    # y [128, 512] in fp32 is more than one tile of sums; with d outside all 128 x 8192 are open
+    assert [nest.held["PSUM"] for nest in ways] == [4 * 128 * 512, 4 * 128 * 8192]
+    assert [nest.fits(PSUM=2**21) for nest in ways] == [True, False]
+    with pytest.raises(NestError, match="4,194,304 B of PSUM are needed at least, 2,097,152"):
+        loopnest.place(op, "b128 (d128 f128) (e512 f128)", SBUF=2**25, PSUM=2**21)
 
 
 # --- laws ----------------------------------------------------------------------------------------
@@ -408,6 +453,7 @@ def test_text_that_is_no_nest(op, text, said):
     (lambda nest: Nest(nest.op, nest.text, "SBUF"), "expected a tuple of names, such as ('SBUF',)"),
     (lambda nest: nest.resident_bytes("sbuf"), "got 'sbuf' for a memory; expected one of SBUF, PS"),
     (lambda nest: nest.fits(SBUF=2**20, PSM=1), "got 'PSM' for a memory"),
+    (lambda nest: nest.fits(SBUF="1 MiB"), "SBUF: got '1 MiB'; expected bytes"),
     (lambda nest: Nest(nest.op, nest.text, ("a", "b")).fits(SBUF=1), "expected one of a, b"),
     (lambda nest: Nest(ops.Linear(2, 3, 4), "x W y").r_A,
      "r_A: Linear has no A; `reloads` has x, W, y"),
@@ -421,8 +467,11 @@ def test_what_a_nest_has_not_is_said(ask, said):
                                 ops.Attention(4, 2, causal=True), ops.Attention(4, 2, heads=2),
                                 ops.Linear(2, 3, 4, w_dtype="int8", scales="tensor")])
 def test_an_op_without_loops_is_uncounted(op):
-    with pytest.raises(Uncounted, match="no loops are known for"):
+    with pytest.raises(Uncounted, match="no loops are known for") as said:
         Nest(op, "A B C")
+    listed = str(said.value).partition("Known: ")[2].partition(";")[0]
+    known = {name for name, one in vars(ops).items() if getattr(one, "DIMS", None)}
+    assert set(re.findall("[A-Z][A-Za-z]+", listed)) == known
 
 
 def test_a_nest_reads_like_code():

@@ -281,8 +281,7 @@ def test_the_bound_falls_as_the_buffer_grows(M, K, N, capacity):
 
 
 @pytest.mark.parametrize(("chip", "scope", "sbuf", "psum"), [
-    ("trn1", "core", 24, 2), ("trn2", "core", 28, 2), ("trn2", "lnc2", 56, 4),
-    ("trn3", "core", 32, 2)])
+    ("trn1", "core", 24, 2), ("trn2", "core", 28, 2), ("trn3", "core", 32, 2)])
 def test_buffers_are_the_machines(chip, scope, sbuf, psum):
     found = loopnest.buffers(machine.get(chip).at(scope))
     assert found == {"SBUF": sbuf * 2**20, "PSUM": psum * 2**20}
@@ -322,6 +321,13 @@ LEAST = P * 128 * (128 + 512)  # bytes of SBUF for one tile of A and of B
     (lambda: loopnest.place(SMALLER, "m128 q3", **CORE), NestError, "got 'q3'"),
     (lambda: loopnest.place(ops.MLP(2, 3, 4), "b1 (d1) (x e1)", **CORE), NestError, "loops alone"),
     (lambda: loopnest.buffers(machine.desktop), NestError, "desktop, device: it has no SBUF"),
+    (lambda: loopnest.buffers(machine.trn2.at("lnc2")), NestError,
+     "buffers: trn2, lnc2: no core has the SBUF and PSUM of all. Take one core's: buffers(machine"),
+    (lambda: loopnest.place(ops.Softmax(8, 64, "bf16"), "r1 c1", SBUF=129, PSUM=1), NestError,
+     "130 B of SBUF are needed at least, 129 B are there"),  # a row of x and an element of y
+    (lambda: loopnest.best(SMALLER, 128, **CORE), NestError, "tile: got 128; expected three"),
+    *((lambda n=n: loopnest.bound(SMALLER, n), NestError, f"capacity_bytes: got {n!r}; expected")
+      for n in ("2", float("nan"), float("inf"), True)),
 ])
 def test_what_cannot_be_searched(call, error, said):
     with pytest.raises(error, match=re.escape(said)):

@@ -6,7 +6,7 @@
 //   r of a tensor so far = elements read (of an output: written) / elements of the tensor;
 //     sums that come back are counted apart
 //   W so far = W x (products done / products in all)      I so far = W so far / Q so far
-//   on chip = sum over the lines around the current one that hold a block
+//   on chip = sum over the lines around the current one that hold a block, or leave sums open
 
 import { button, clamp, fitted, guessForm, line, make, readouts, select, show, significant,
   sized, speaker, stage, tick } from "./plot.mjs";
@@ -368,7 +368,7 @@ function render({ model, el }) {
     const held = Object.fromEntries(memories.map((name) => [name, 0]));
     for (const i of event ? nest.lines[event.line].path.concat(event.line) : []) {
       const { kind, memory, bytes: n } = nest.lines[i];
-      if (kind === "load" || kind === "keep") held[memory] += n;
+      if (memory && kind !== "store") held[memory] += n;
     }
     for (const name of memories) {
       const most = nest.held[name] ?? 0;

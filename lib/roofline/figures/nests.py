@@ -204,7 +204,9 @@ def _lines(one: Nest, items: Sequence[Item], path: tuple[int, ...],
         return
     first, *rest = items
     if isinstance(first, Loop):
-        yield {"kind": "loop", "path": path, "dim": first.dim, "step": first.step}
+        memory, sums, leaves = one.open_sums
+        yield {"kind": "loop", "path": path, "dim": first.dim, "step": first.step,
+               **({"memory": memory, "bytes": sums} if first is leaves else {})}
         yield from _lines(one, rest, (*path, at), operands, products, product, at + 1)
     elif isinstance(first, Hold):
         row = next(r for r in one.resident if (r.name, r.level) == (first.name, first.level))

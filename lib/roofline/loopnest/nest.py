@@ -4,13 +4,14 @@ Question  in this loop order, with these tiles held, how often does each operand
 Answer    Nest(op, "m128 n512 C k128 A B"): r_A, r_B, what is resident, the achieved Count
 Assumes   code runs as written: a load runs each time its place in the nest is reached; sums are
           kept in fp32; what leaves HBM once stays until its loop is over
-Ignores   time, the order of a store and the next load, what a compiler moves
+Ignores   time, the order of a store and the next load, what a compiler moves; what attention
+          with a loop over j outside A needs besides: maxima and sums of an online softmax
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..ops import Op  # same layer: a value that is passed in
 
 SUM_BYTES = 4  # partial sums are fp32, on chip and where they spill
+WHOLE = {"Softmax": "c"}  # the sum over this loop is used in the same pass: rows are there whole
 
 
 class NestError(ValueError):
@@ -153,8 +155,9 @@ class Nest:
                stands where its sums are opened; they leave when what follows is done. A name again
                further in: a block of that block, in the next memory. Parts in parentheses
                share the loops before them and run one after the other.
-    memories   names of the memories from HBM on; without any those of a NeuronCore: inputs in
-               SBUF, then the Tensor Engine; sums in PSUM, before that SBUF; other outputs in SBUF
+    memories   names of the memories, from the first after HBM; without any those of a NeuronCore:
+               inputs in SBUF, then the Tensor Engine; sums in PSUM, before that SBUF; other
+               outputs in SBUF
 
     >>> from roofline.ops import Matmul
     >>> Nest(Matmul(M=1280, K=512, N=2048), "m128 n512 C k128 A B").reloads
@@ -175,7 +178,11 @@ class Nest:
             raise NestError(f"Nest: got {self.memories!r} for the memories; expected a tuple of "
                             f"names, such as ({self.memories!r},)")
         self._check()
-        _ = self.resident  # too many places for a tensor
+        rows = self.resident  # too many places for a tensor
+        if not rows_whole(self.op, [r.block for r in rows]):
+            dim = WHOLE[type(self.op).__name__]
+            raise NestError(f"{self.text!r}: no tensor has a whole row on chip, so its sum is not "
+                            f"known when it is needed. Put the loops over {dim} after x or y")
 
     def _check(self) -> None:
         """Whether loops and tensors stand where the op can use them."""
@@ -347,8 +354,30 @@ class Nest:
 
     @property
     def held(self) -> dict[str, int]:
-        """Memory -> most bytes that are resident in it at once; one buffer a tensor."""
-        return _peak(self.items, {(r.name, r.level): r for r in self.resident})
+        """Memory -> most bytes that are resident in it at once; one buffer a tensor.
+
+        With the sums of what is kept, while a loop over its contraction leaves them open.
+        """
+        return _peak(self.items, {(r.name, r.level): r for r in self.resident}, self.open_sums)
+
+    @cached_property
+    def open_sums(self) -> tuple[str, int, Loop | None]:
+        """Sums of what is kept that a loop of part 1 leaves open: (memory, bytes, the loop);
+        0 and None where each step makes whole sums."""
+        memory = (*self.memories, "PSUM")[0]
+        if isinstance(self.items[-1], Loop | Hold):
+            return memory, 0, None
+        own = next(operand.dims for operand in self._tensors.values() if operand.role == "kept")
+        loops = [item for item in self.items if isinstance(item, Loop)]
+        for item in self.items[-1][0]:
+            if not isinstance(item, Loop):
+                continue
+            chunks = {dim: _chunks(full, [step for d, step in loops if d == dim])
+                      for dim, full in self.sizes.items()}
+            if item.dim not in own and max(chunks[item.dim]) > item.step:
+                return memory, math.prod(max(chunks[dim]) for dim in own) * SUM_BYTES, item
+            loops.append(item)
+        return memory, 0, None
 
     def resident_bytes(self, memory: str = "SBUF") -> int:
         """Most bytes of `memory` that are held at once.
@@ -363,6 +392,9 @@ class Nest:
 
     def fits(self, **buffers: int) -> bool:
         """Whether what is resident fits: fits(SBUF=28 * 2**20, PSUM=2 * 2**20), in bytes."""
+        for name, size in buffers.items():
+            if not isinstance(size, int | float):
+                raise NestError(f"fits: {name}: got {size!r}; expected bytes, such as 28 * 2**20")
         return all(self.resident_bytes(name) <= size for name, size in buffers.items())
 
     # --- running it ------------------------------------------------------------------------------
@@ -433,16 +465,25 @@ def _holds(items: tuple[Item, ...], path: tuple[Loop, ...] = ()
                 yield from _holds(part, path)
 
 
-def _peak(items: tuple[Item, ...], rows: Mapping[tuple[str, int], Row]) -> dict[str, int]:
+def rows_whole(op: Any, blocks: Iterable[tuple[int, ...]]) -> bool:
+    """Whether some block has its rows whole, where the op (a softmax) needs that."""
+    dim = WHOLE.get(type(op).__name__)
+    return not dim or any(block[-1] == op.loops[dim] for block in blocks)
+
+
+def _peak(items: tuple[Item, ...], rows: Mapping[tuple[str, int], Row],
+          sums: tuple[str, int, Loop | None]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for item in items:
         if isinstance(item, Hold):
             total[rows[item].memory] += rows[item].bytes
         elif not isinstance(item, Loop):
-            parts = [_peak(part, rows) for part in item]  # one after the other: the largest counts
-            for memory in {m for part in parts for m in part}:
-                total[memory] += max(part.get(memory, 0) for part in parts)
-    return dict(total)
+            # one after the other: the largest counts
+            parts = [Counter(_peak(part, rows, sums)) for part in item]
+            parts[0][sums[0]] += sums[1]
+            for memory in dict.fromkeys(m for part in parts for m in part):
+                total[memory] += max(part[memory] for part in parts)
+    return dict(+total)
 
 
 def _run(nest: Nest, items: tuple[Item, ...], at: dict[str, tuple[int, int]],

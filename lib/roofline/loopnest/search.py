@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import machine, units
 from ..count import Count, Uncounted
-from .nest import Hold, Item, Loop, Nest, NestError, Operand, spaces
+from .nest import Hold, Item, Loop, Nest, NestError, Operand, rows_whole, spaces
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -30,12 +30,16 @@ CORE = ("SBUF", "PSUM")
 def buffers(core: "Machine") -> dict[str, int]:
     """The buffers of a NeuronCore in bytes, by name: place(op, loops, **buffers(machine.trn2)).
 
-    Raises NestError for a machine without them.
+    Raises NestError for a machine without them, and at the scope of several cores: no core has
+    the buffers of all.
     """
     facts = {name: core.facts.get(f"{name.lower()}_bytes") for name in CORE}
     if None in facts.values():
         raise NestError(f"buffers: {core.key}, {core.scope}: it has no SBUF and PSUM. Say "
                         "buffer=... bytes")
+    if core.scope != "core":
+        raise NestError(f"buffers: {core.key}, {core.scope}: no core has the SBUF and PSUM of all. "
+                        f"Take one core's: buffers(machine.get({core.key!r}).at('core'))")
     return {name: int(spec.value) for name, spec in facts.items() if spec}
 
 
@@ -71,6 +75,7 @@ class _Place(NamedTuple):
     part: int
     after: int
     memory: str
+    block: tuple[int, ...]
     resident: int
     moved: int
     depth: int
@@ -116,30 +121,34 @@ def place(op: "Op", loops: str, **given: int) -> Nest:
             for after in range(len(line) + 1):
                 path = line[:after] if part < 0 else (*shared, *line[:after])
                 row = whole._row(Hold(name, 0), path)
-                yield _Place(part, after, row.memory, row.bytes, row.read_bytes + row.write_bytes,
-                             len(path))
+                yield _Place(part, after, row.memory, row.block, row.bytes,
+                             row.read_bytes + row.write_bytes, len(path))
 
     ways = {name: list(places(name)) for name in tensors}
-    found = None
+    memory, open_sums, _ = whole.open_sums
+    found, least = None, None
     for choice in product(*ways.values()):
-        held = _held(choice)
+        if not rows_whole(op, [p.block for p in choice]):
+            continue
+        held = _held(choice, {memory: open_sums})
+        if least is None or held.total() < least.total():
+            least = held  # the least in each memory: places are free of each other
         if _fit(held, given):
             key = (sum(p.moved for p in choice), sum(held.values()),
                    -sum(p.depth for p in choice))
             if found is None or key < found[0]:
                 found = key, choice
     if found is None:
-        # Inside its part a tensor's smallest block is smallest of all, and parts take turns.
-        least = _held(tuple(min(some, key=lambda p: (p.resident, p.part < 0))
-                            for some in ways.values()))
-        raise _short(f"place: {loops!r}", least, given, "Take smaller steps, or larger buffers")
+        raise _short(f"place: {loops!r}", least or {}, given,
+                     "Take smaller steps, or larger buffers")
     return Nest(op, _written(shared, inner, dict(zip(tensors, found[1], strict=True))), memories)
 
 
-def _held(choice: tuple[_Place, ...]) -> Counter[str]:
-    """Memory -> bytes: what stands before the parts, and the larger of the parts."""
+def _held(choice: tuple[_Place, ...], sums: Mapping[str, int]) -> Counter[str]:
+    """Memory -> bytes: what stands before the parts, and the larger of the parts; part 1 has
+    sums besides."""
     total: Counter[str] = Counter()
-    of: dict[int, Counter[str]] = {0: Counter(), 1: Counter()}
+    of: dict[int, Counter[str]] = {0: Counter(sums), 1: Counter()}
     for p in choice:
         (total if p.part < 0 else of[p.part])[p.memory] += p.resident
     return total + (of[0] | of[1])
@@ -215,7 +224,7 @@ def best(op: "Op", tile: tuple[int, int, int] | None = None, **given: int) -> Be
 
     op      Matmul, or Linear without scales
     tile    m, k, n (b, d, f of a Linear): blocks are multiples of it, the last ones may be partial.
-            Default: the Tensor Engine's largest tile; (1, 1, 1) for a buffer without one
+            Default: the Tensor Engine's largest tile. For a buffer without an engine (1, 1, 1)
     given   bytes by memory: SBUF for inputs with PSUM for sums, or one that all tensors share
 
     Where Q is equal, the fewest resident bytes win. Inputs are held in one memory only; so are
@@ -230,7 +239,8 @@ def best(op: "Op", tile: tuple[int, int, int] | None = None, **given: int) -> Be
     sizes, tensors = _product("best", op)
     memories = _memories("best", given)
     tile = _engine_tile() if tile is None else tile
-    if len(tile) != 3 or any(isinstance(t, bool) or not isinstance(t, int) or t < 1 for t in tile):
+    if not isinstance(tile, tuple | list) or len(tile) != 3 or any(
+            isinstance(t, bool) or not isinstance(t, int) or t < 1 for t in tile):
         raise NestError(f"best: tile: got {tile!r}; expected three whole numbers >= 1, for "
                         f"{', '.join(sizes)}")
 
@@ -346,7 +356,7 @@ def bound(op: "Op", capacity_bytes: int) -> int:
     """
     sizes, _ = _product("bound", op)
     if (isinstance(capacity_bytes, bool) or not isinstance(capacity_bytes, int | float)
-            or not capacity_bytes >= 1):
+            or not 1 <= capacity_bytes < math.inf):
         raise NestError(f"bound: capacity_bytes: got {capacity_bytes!r}; expected bytes >= 1")
     p = _element(op)
     held = capacity_bytes / p

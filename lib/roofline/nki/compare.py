@@ -80,7 +80,7 @@ class Comparison:
         return "\n".join([columns([*zip(*rows, strict=True)]), *only, *warned(self.notes)])
 
 
-def compare(formula: Any, nest_or_none: Any, run: Any = None, profile: Any = None) -> Comparison:
+def compare(formula: Any, nest: Any, run: Any = None, profile: Any = None) -> Comparison:
     """The counts of an op by formula, by loop nest (or None) and by the run of its kernel.
 
     profile   the profiler's count of the same kernel, or a text for its column until there is one
@@ -92,9 +92,9 @@ def compare(formula: Any, nest_or_none: Any, run: Any = None, profile: Any = Non
     if not isinstance(run, Count) and not hasattr(run, "cores"):
         raise refuse("compare: run", type(run).__name__, "the run, or its count, comes third",
                      "Without a nest: nki.compare(op, None, run)")
-    counts = {_name(formula, nest_or_none): _count("formula", formula)}
-    if nest_or_none is not None:
-        counts["nest"] = _count("nest", nest_or_none)
+    counts = {_name(formula, nest): _count("formula", formula)}
+    if nest is not None:
+        counts["nest"] = _count("nest", nest)
     counts["code"] = _count("run", run)
     if profile is not None and not isinstance(profile, str):
         counts[PROFILER] = _count("profile", profile)
@@ -102,9 +102,9 @@ def compare(formula: Any, nest_or_none: Any, run: Any = None, profile: Any = Non
                       profile if isinstance(profile, str) else "")
 
 
-def _name(formula: Any, nest_or_none: Any) -> str:
+def _name(formula: Any, nest: Any) -> str:
     """The first column's, by what stands there; a name that another column has is not taken."""
-    if hasattr(formula, "achieved") and nest_or_none is None:
+    if hasattr(formula, "achieved") and nest is None:
         return "nest"
     name = str(getattr(formula, "kernel", "formula"))
     return "formula" if name in ("nest", "code", PROFILER) else name
