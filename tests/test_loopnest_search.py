@@ -43,7 +43,7 @@ def fates(size, unit, own):
     return found
 
 
-def every_nest(M, K, N, tile, p=P):
+def every_nest(M, K, N, tile, p):
     """(Q, bytes of A's and B's blocks, bytes of C's block) of every nest of C = AB."""
     mapped = {}
     for dim, size, unit in zip("mkn", (M, K, N), tile, strict=True):
@@ -53,9 +53,9 @@ def every_nest(M, K, N, tile, p=P):
     for order in permutations("ABC"):
         a, b, c = map(order.index, "ABC")
         for n, m, k in product(mapped["n", a], mapped["m", b], mapped["k", c]):
-            q = (P * (n[a] * M * K + m[b] * K * N + M * N)
+            q = (p * (n[a] * M * K + m[b] * K * N + M * N)
                  + 2 * FP32 * (k[c] - 1) * M * N)  # unfinished sums go out and come back
-            found.add((q, P * (m[a] * k[a] + k[b] * n[b]), FP32 * m[c] * n[c]))
+            found.add((q, p * (m[a] * k[a] + k[b] * n[b]), FP32 * m[c] * n[c]))
     return found
 
 
@@ -68,11 +68,12 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize(("M", "K", "N", "tile"), SMALL)
-def test_no_small_nest_moves_less(M, K, N, tile):
-    nests = every_nest(M, K, N, tile)
-    op = ops.Matmul(M, K, N)
-    largest = P * (M * K + K * N) + FP32 * M * N
+@pytest.mark.parametrize(("dtype", "p", "M", "K", "N", "tile"), [
+    *(("bf16", P, *small) for small in SMALL), *(("fp32", FP32, *small) for small in SMALL[:5])])
+def test_no_small_nest_moves_less(dtype, p, M, K, N, tile):
+    nests = every_nest(M, K, N, tile, p)
+    op = ops.Matmul(M, K, N, dtype)
+    largest = p * (M * K + K * N) + FP32 * M * N
     for shared in range(2, largest + 3, 3):
         check(op, tile, {"buffer": shared}, [n for n in nests if n[1] + n[2] <= shared])
     for sbuf in range(4, largest + 3, 9):
@@ -261,6 +262,16 @@ def test_the_bound_is_the_papers_in_bytes():
     n, S = 4096, 2**20  # elements
     assert loopnest.bound(ops.Matmul(n, n, n), 2 * S) == 2 * (2 * n**3 // 2**10 - 2 * S)
     assert loopnest.bound(ops.Matmul(n, n, n, "fp32"), 4 * S) == 4 * (2 * n**3 // 2**10 - 2 * S)
+
+
+def test_the_bound_is_rounded_down():
+    # S = 1000: 2 (2 10^6 / sqrt(1000) - 2000) = 122,491.1
+    assert loopnest.bound(ops.Matmul(100, 100, 100), 2000) == 122_491
+
+
+def test_of_equal_places_the_innermost_wins():
+    nest = loopnest.place(ops.Matmul(4, 4, 4), "m4 n4", buffer=2**10)  # loops of one step
+    assert nest.text == "m4 n4 A B C"
 
 
 def test_the_bound_is_no_less_than_what_must_cross():
