@@ -8,13 +8,14 @@ Ignores   time: every event is one step of the player, however long the hardware
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from math import prod
 from typing import Any
 
 from .. import units
 from ..loopnest import Event, Nest
-from ..loopnest.nest import Hold, Item, Loop, Operand, spaces
+from ..loopnest.nest import Hold, Line, Loop, Operand, spaces
 from .live import Live
 
 EVENTS = 4000  # of all mappings of one figure: each costs the page 3 to 12 bytes
@@ -173,110 +174,47 @@ def _products(operands: Mapping[str, Operand]) -> list[list[str]]:
 
 
 def _data(one: Nest, walk: Sequence[Event]) -> dict[str, Any]:
-    operands = spaces(one.op)[1]
-    lines = list(_lines(one, one.items, (), operands, len(_products(operands)), None))
-    for line, words in zip(lines, one.lines(), strict=True):
-        # What follows a colon counts: it would answer the question.
-        line["words"] = re.sub(r":? *$|: .*$", "", words.strip())
     spans = {dim: sorted({event.where[dim] for event in walk if event.kind == "step"})
              for dim in one.sizes}
     place = {dim: {span: i for i, span in enumerate(of)} for dim, of in spans.items()}
     width = max(len(_base36(len(of) - 1)) for of in spans.values())
-    order = _order(operands, one.items, {dim: (0, n) for dim, n in one.sizes.items()}, 0)
-    events = [_event(event, line, place, width)
-              for event, line in zip(walk, order, strict=True)]
     count = one.achieved
-    return {"text": one.text, "lines": lines, "spans": spans, "width": width,
-            "events": " ".join(events), "times": one.reloads, "held": one.held,
+    return {"text": one.text, "lines": [_line(one, line) for line in one.listing], "spans": spans,
+            "width": width, "events": " ".join(_event(event, place, width) for event in walk),
+            "times": one.reloads, "held": one.held,
             "read": count.hbm_read_bytes, "written": count.hbm_write_bytes}
 
 
-def _lines(one: Nest, items: Sequence[Item], path: tuple[int, ...],
-           operands: Mapping[str, Operand], products: int, product: int | None,
-           at: int = 0) -> Iterator[dict[str, Any]]:
-    """What stands in each line of Nest.lines, and in which lines it stands.
-
-    path      lines around it: loops, and holds that stay while it runs
-    product   of the chain's products, the one that this part computes; None: all
-    """
-    if not items:
-        yield {"kind": "step", "path": path, "product": product}
-        return
-    first, *rest = items
-    if isinstance(first, Loop):
+def _line(one: Nest, line: Line) -> dict[str, Any]:
+    """A line of the nest: around it, and what it holds while it runs."""
+    found: dict[str, Any] = {
+        "kind": line.kind, "path": line.path,
+        # What follows a colon counts: it would answer the question.
+        "words": re.sub(r":? *$|: .*$", "", line.words)}
+    if isinstance(line.item, Loop):
         memory, sums, leaves = one.open_sums
-        yield {"kind": "loop", "path": path, "dim": first.dim, "step": first.step,
-               **({"memory": memory, "bytes": sums} if first is leaves else {})}
-        yield from _lines(one, rest, (*path, at), operands, products, product, at + 1)
-    elif isinstance(first, Hold):
-        row = next(r for r in one.resident if (r.name, r.level) == (first.name, first.level))
-        held = {"path": path, "name": first.name, "level": first.level, "memory": row.memory,
-                "bytes": row.bytes}
-        yield {"kind": "keep" if operands[first.name].role == "kept" else "load", **held}
-        yield from _lines(one, rest, (*path, at), operands, products, product, at + 1)
-        if operands[first.name].role == "out":
-            yield {"kind": "store", **held, "path": (*path, at)}
+        found |= line.item._asdict()
+        found |= {"memory": memory, "bytes": sums} if line.item is leaves else {}
+    elif isinstance(line.item, Hold):
+        row = next(r for r in one.resident if (r.name, r.level) == line.item)
+        found |= {**line.item._asdict(), "memory": row.memory, "bytes": row.bytes}
     else:
-        for i, part in enumerate(first):
-            own = i if product is None and len(first) == products else product
-            yield from _lines(one, part, path, operands, products, own, at)
-            at += _height(part, operands)
+        found["product"] = line.part
+    return found
 
 
-def _height(items: Sequence[Item], operands: Mapping[str, Operand]) -> int:
-    """Lines that these items take in Nest.lines."""
-    parts = [item for item in items if not isinstance(item, Loop | Hold)]
-    stores = sum(isinstance(item, Hold) and operands[item.name].role == "out" for item in items)
-    inner = sum(_height(part, operands) for of in parts for part in of) if parts else 1
-    return len(items) - len(parts) + stores + inner
-
-
-def _order(operands: Mapping[str, Operand], items: Sequence[Item], at: Ranges,
-           line: int) -> Iterator[int]:
-    """The line of each event of Nest.walk, which does not name it."""
-    if not items:
-        yield line
-        return
-    first, *rest = items
-    if isinstance(first, Loop):
-        start, stop = at[first.dim]
-        for here in range(start, stop, first.step):
-            there = {**at, first.dim: (here, min(here + first.step, stop))}
-            yield from _order(operands, rest, there, line + 1)
-    elif isinstance(first, Hold):
-        role = operands[first.name].role
-        if role != "kept":
-            yield line
-        yield from _order(operands, rest, at, line + 1)
-        if role == "out":
-            yield line + 1 + _height(rest, operands)
-    else:
-        for part in first:
-            yield from _order(operands, part, at, line)
-            line += _height(part, operands)
-
-
-def _event(event: Event, line: int, place: Mapping[str, Mapping[tuple[int, int], int]],
-           width: int) -> str:
+def _event(event: Event, place: Mapping[str, Mapping[tuple[int, int], int]], width: int) -> str:
     """An event as text, in base 36: its line, then bytes an element or, of a step, its ranges.
 
     The ranges of a block that moves follow from its line and the step next to it.
     """
     if event.kind == "step":
-        return f"{_base36(line)}." + "".join(
+        return f"{_base36(event.line)}." + "".join(
             _base36(place[dim][span]).rjust(width, "0") for dim, span in event.where.items())
-    n = _elements(event.where.values())
-    each, rest = divmod(event.bytes, n)
+    each, rest = divmod(event.bytes, prod(stop - start for start, stop in event.where.values()))
     if rest:
         raise ValueError(f"figures.nest: {event!r} moves no whole number of bytes an element")
-    return _base36(line) + (f"-{each}" if each else "-")
-
-
-def _elements(spans: Iterable[tuple[int, int]]) -> int:
-    n = 1
-    for start, stop in spans:
-        n *= stop - start
-    return n
+    return _base36(event.line) + (f"-{each}" if each else "-")
 
 
 def _base36(n: int) -> str:

@@ -404,7 +404,10 @@ class Nest:
 
         As long as the loops are: for small nests.
         """
-        return _run(self, self.items, {dim: (0, n) for dim, n in self.sizes.items()}, Counter())
+        lines: dict[tuple[str, object], int] = {
+            (line.kind, line.item or line.part): i for i, line in enumerate(self.listing)}
+        return _run(self, self.items, {dim: (0, n) for dim, n in self.sizes.items()}, Counter(),
+                    lines, None)
 
     def __repr__(self) -> str:
         count = self.achieved
@@ -417,8 +420,31 @@ class Nest:
 
     def lines(self) -> list[str]:
         """The nest as indented lines of pseudo-code."""
-        rows = {(r.name, r.level): r for r in self.resident}
-        return [("  " * depth) + words for depth, words in _lines(self, self.items, rows, 0, {})]
+        return ["  " * sum(self.listing[i].kind == "loop" for i in line.path) + line.words
+                for line in self.listing]
+
+    @cached_property
+    def listing(self) -> tuple["Line", ...]:
+        """What each of `lines` is."""
+        found: list[Line] = []
+        _list(self, self.items, {(r.name, r.level): r for r in self.resident}, (), None, {}, found)
+        return tuple(found)
+
+
+class Line(NamedTuple):
+    """A line of the nest as code.
+
+    kind   "loop", "load", "keep", "store", or "step": the innermost work
+    item   the loop, or the tensor's place; None for a step
+    path   numbers of the lines around it: loops, and blocks that stay while it runs
+    part   0 or 1 in a part, else None
+    """
+
+    kind: str
+    item: Loop | Hold | None
+    path: tuple[int, ...]
+    part: int | None
+    words: str
 
 
 class Event(NamedTuple):
@@ -429,6 +455,7 @@ class Event(NamedTuple):
     level    0: over HBM
     where    dim -> (start, stop) of the block, or of the step
     bytes    moved; 0 for a step, and for opening sums that are new
+    line     number of its line in Nest.lines
     """
 
     kind: str
@@ -436,6 +463,7 @@ class Event(NamedTuple):
     level: int
     where: dict[str, tuple[int, int]]
     bytes: int
+    line: int
 
 
 def _chunks(size: int, steps: list[int]) -> Counter[int]:
@@ -487,16 +515,18 @@ def _peak(items: tuple[Item, ...], rows: Mapping[tuple[str, int], Row],
 
 
 def _run(nest: Nest, items: tuple[Item, ...], at: dict[str, tuple[int, int]],
-         seen: Counter[tuple[object, ...]]) -> Iterator[Event]:
+         seen: Counter[tuple[object, ...]], lines: Mapping[tuple[str, object], int],
+         part: int | None) -> Iterator[Event]:
     if not items:
-        yield Event("step", "", 0, dict(at), 0)
+        yield Event("step", "", 0, dict(at), 0, lines["step", part])
         return
     first, *rest = items
     if isinstance(first, Loop):
         start, stop = at[first.dim]
         for here in range(start, stop, first.step):
             yield from _run(nest, tuple(rest),
-                            {**at, first.dim: (here, min(here + first.step, stop))}, seen)
+                            {**at, first.dim: (here, min(here + first.step, stop))}, seen,
+                            lines, part)
     elif isinstance(first, Hold):
         operand = nest._tensors[first.name]
         where = {dim: at[dim] for dim in operand.dims}
@@ -506,40 +536,42 @@ def _run(nest: Nest, items: tuple[Item, ...], at: dict[str, tuple[int, int]],
             step for d, step in _path(nest.items, first) if d == dim]).values())
             for dim in nest.sizes if dim not in operand.dims)
         if operand.role == "in":
-            yield Event("load", first.name, first.level, where, n * operand.size)
+            yield Event("load", *first, where, n * operand.size, lines["load", first])
         elif operand.role == "out":
-            yield Event("load", first.name, first.level, where,
-                        n * SUM_BYTES if seen[key] else 0)
-        yield from _run(nest, tuple(rest), at, seen)
+            yield Event("load", *first, where, n * SUM_BYTES if seen[key] else 0,
+                        lines["load", first])
+        yield from _run(nest, tuple(rest), at, seen, lines, part)
         seen[key] += 1
         if operand.role == "out":
             last = seen[key] == total and not first.level
-            yield Event("store", first.name, first.level, where,
-                        n * (operand.size if last else SUM_BYTES))
+            yield Event("store", *first, where, n * (operand.size if last else SUM_BYTES),
+                        lines["store", first])
     else:
-        for part in first:
-            yield from _run(nest, part, at, seen)
+        for i, some in enumerate(first):
+            yield from _run(nest, some, at, seen, lines, i)
 
 
 def _path(items: tuple[Item, ...], hold: Hold) -> tuple[Loop, ...]:
     return next(path for found, path in _holds(items) if found == hold)
 
 
-def _lines(nest: Nest, items: tuple[Item, ...], rows: Mapping[tuple[str, int], Row], depth: int,
-           cut: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[int, str]]:
+def _list(nest: Nest, items: tuple[Item, ...], rows: Mapping[tuple[str, int], Row],
+          path: tuple[int, ...], part: int | None, cut: Mapping[str, tuple[int, ...]],
+          found: list[Line]) -> None:
     if not items:
-        yield depth, "multiply"
+        found.append(Line("step", None, path, part, "multiply"))
         return
-    first, *rest = items
+    first, rest, inner = items[0], items[1:], (*path, len(found))
     if isinstance(first, Loop):
         steps = (*cut.get(first.dim, ()), first.step)
         before, after = (_chunks(nest.sizes[first.dim], list(some))
                          for some in (steps[:-1], steps))
         most = -(-max(before) // first.step)
         same = after.total() == most * before.total()
-        yield depth, (f"for {first.dim} in {'' if same else 'up to '}{most} step{'s' * (most > 1)} "
-                      f"of {'' if len(after) == 1 else 'up to '}{max(after)}:")
-        yield from _lines(nest, tuple(rest), rows, depth + 1, {**cut, first.dim: steps})
+        words = (f"for {first.dim} in {'' if same else 'up to '}{most} step{'s' * (most > 1)} "
+                 f"of {'' if len(after) == 1 else 'up to '}{max(after)}:")
+        found.append(Line("loop", first, path, part, words))
+        _list(nest, rest, rows, inner, part, {**cut, first.dim: steps}, found)
     elif isinstance(first, Hold):
         row = rows[first]
         block = f"{first.name} [{', '.join(map(str, row.block))}]"
@@ -548,11 +580,12 @@ def _lines(nest: Nest, items: tuple[Item, ...], rows: Mapping[tuple[str, int], R
         if role == "out" and row.times > 1:
             new = row.runs // row.times  # a block's first visit has nothing to fetch
             verb, runs = "open or fetch", f"{new:,} new, {row.runs - new:,} fetched"
-        yield depth, f"{verb} {block} in {row.memory}: {units.mebi(row.bytes)}, {runs}"
-        yield from _lines(nest, tuple(rest), rows, depth, cut)
+        words = f"{verb} {block} in {row.memory}: {units.mebi(row.bytes)}, {runs}"
+        found.append(Line("keep" if role == "kept" else "load", first, path, part, words))
+        _list(nest, rest, rows, inner, part, cut, found)
         if role == "out":
-            yield depth, f"store {first.name}" + (
-                "" if row.times == 1 else f": partial sums, the last of {row.times} whole")
+            found.append(Line("store", first, inner, part, f"store {first.name}" + (
+                "" if row.times == 1 else f": partial sums, the last of {row.times} whole")))
     else:
-        for part in first:
-            yield from _lines(nest, part, rows, depth, cut)
+        for i, some in enumerate(first):
+            _list(nest, some, rows, path, i, cut, found)
