@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -101,14 +102,12 @@ def test_a_figure_of_another_core_says_so():
     assert derate.matmul("trn3", K=128, dtype="fp8").rules[1].kind == "assumed"  # nor K = 256
 
 
-def test_a_peak_of_your_own_keeps_the_shares():
-    own = derate.matmul(machine.trn2.using(bf16="70 TFLOPS"), N=32)
-    assert (own.interval, own.share, own.rate) == (64, 0.5, 35e12)
-    assert own.seconds == pytest.approx(own.flops / 35e12)
-    fp32 = derate.matmul(machine.trn2.using(fp32="15 TFLOPS"), N=32, dtype="fp32")
-    assert (fp32.interval, fp32.share, fp32.rate) == (4 * 64, 0.5, 7.5e12)
-    slow = derate.matmul(machine.trn2.under("throttled"), K=64)
-    assert slow.rate == pytest.approx(P2 / 2 / 2)
+def test_a_peak_of_your_own_is_refused():
+    for own in (machine.trn2.using(bf16="70 TFLOPS"), machine.trn2.under("throttled")):
+        with pytest.raises(DerateError, match=r"has a peak of its own.*Use machine\.trn2"):
+            derate.matmul(own)
+    with pytest.raises(DerateError, match="has a peak of its own"):
+        derate.matmul(machine.trn2.using(fp32="15 TFLOPS"), dtype="fp32")
 
 
 tiles = st.fixed_dictionaries({
@@ -214,7 +213,8 @@ def test_the_tensor_engine_is_hundreds_of_times_faster():
 
 
 def test_modes_that_another_core_documents_say_so():
-    assert [r.kind for r in derate.elementwise("trn2", psum=True).rules] == ["documented"]
+    (rule,) = derate.elementwise("trn2", psum=True).rules
+    assert rule.kind == "assumed" and "taken as elements a cycle" in rule.why
     (rule,) = derate.elementwise("trn3", psum=True).rules
     assert rule.kind == "assumed"
     assert "documented for NeuronCore-v3" in rule.note
@@ -224,7 +224,7 @@ def test_modes_that_another_core_documents_say_so():
 
 @given(st.sampled_from(CORES), st.sampled_from((
     ("vector", "tensor_copy"), ("vector", "tensor_tensor"), ("vector", "tensor_reduce"),
-    ("scalar", "activation"), ("scalar", "tensor_copy"), ("gpsimd", "tensor_tensor"))),
+    ("scalar", "activation"), ("gpsimd", "tensor_tensor"))),
     st.integers(1, 4096), st.integers(1, 128), st.sampled_from(("bf16", "fp32", "fp8")),
     st.booleans(), st.booleans())
 def test_an_element_rate_is_the_product_of_its_shares(core, what, N, p, dtype, near, late):
@@ -312,6 +312,34 @@ def test_throttle_says_when_it_comes_back():
     assert (row.kind, "re-engages" in row.says) == ("documented", True)
 
 
+def test_a_small_transfer_is_an_upper_bound():
+    assert "at most 368 GB/s" in repr(derate.dma("trn2", 64))
+    assert "at most" not in repr(derate.dma("trn2", 4096))
+
+
+def test_kinds_on_other_engines():
+    kinds = {r.name: r.kind for r in derate.elementwise(
+        "trn1", "gpsimd", N=64, op="tensor_tensor", dependent=True).rules}
+    assert kinds == {"two inputs": "assumed", "dependent": "assumed"}
+    kinds = {r.name: r.kind for r in derate.elementwise(
+        "trn1", N=64, op="tensor_tensor", dependent=True).rules}
+    assert kinds == {"two inputs": "documented", "dependent": "documented"}
+    (two,) = [r for r in derate.elementwise("trn2", op="tensor_tensor").rules
+              if r.name == "two inputs"]
+    assert two.kind == "assumed"
+    (load,) = derate.matmul("trn1", dtype="fp32", load="shown").rules[1:]
+    assert (load.name, load.kind) == ("stationary load", "assumed")
+    assert [r.kind for r in derate.dma("trn1", 4096, 64).rules] == ["documented"]
+
+
+def test_notes_of_an_elementwise_instruction():
+    assert "a stride above 16 B halves it" in repr(derate.elementwise("trn1", contiguous=False))
+    assert "short instructions in a row" in repr(derate.elementwise("trn1", N=64))
+    assert "short instructions" not in repr(derate.elementwise("trn1", N=64, dependent=True))
+    assert "multiplies, adds, or does both" in repr(
+        derate.elementwise("trn2", "scalar", op="tensor_scalar"))
+
+
 def test_lanes_are_documented_for_the_vector_engine_of_v2():
     for core, engine, kind in (("trn1", "vector", "documented"), ("trn1", "gpsimd", "assumed"),
                                ("trn2", "vector", "assumed"), ("trn3", "scalar", "assumed")):
@@ -391,11 +419,18 @@ def test_a_rule_shows_its_share_and_source():
     (lambda: derate.matmul("trn1", load="late"), "load = 'late'; one of hidden, shown, kept"),
     (lambda: derate.matmul("trn2", dtype="sparse_bf16"), "no document gives its instruction"),
     (lambda: derate.matmul("a100"), "the rules are about one core of trn1, inf2, trn2, trn3"),
-    (lambda: derate.matmul(machine.trn2.at("device")), "(scope device); the rules are about one"),
+    (lambda: derate.matmul(machine.trn2.at("device")), "scope device); the rules are about one"),
     (lambda: derate.elementwise("trn1", "tensor"), "tensor engine, tensor_copy: this engine does "
                                                    "not have it. Use vector or scalar or gpsimd"),
     (lambda: derate.elementwise("trn1", op="gelu"), "unknown op; one of tensor_copy"),
     (lambda: derate.elementwise("trn1", "scalar", op="tensor_tensor"), "Use vector or gpsimd"),
+    (lambda: derate.elementwise("trn1", "scalar"), "not on the Scalar Engine of NeuronCore-v2"),
+    (lambda: derate.elementwise("inf2", "scalar", op="tensor_scalar"), "Use activation"),
+    (lambda: derate.matmul(7), "derate: got 7; expected a core, by name or as a Machine"),
+    (lambda: derate.matmul(replace(machine.trn2, facts={})), "trn2: no document gives tensor"),
+    (lambda: derate.matmul(replace(machine.trn2, key="mine")), "(key 'mine', scope core)"),
+    (lambda: derate.throttle("trn2", "3us"), "throttle: '3us' s; expected a time > 0 s"),
+    (lambda: derate.transposes("1", 2), "useful_seconds = '1'; expected a time > 0 s"),
     (lambda: derate.elementwise("trn1", dtype="int4"), "unknown dtype 'int4'; one of bf16"),
     (lambda: derate.elementwise("trn1", "gpsimd", psum=True), "GpSimd Engine cannot access PSUM"),
     (lambda: derate.elementwise("trn1", partitions=129), "partitions = 129; at most 128 (pmax)"),

@@ -77,9 +77,10 @@ def test_every_figure_has_a_kind_and_a_listed_source(key, scope):
             assert sheet.figure_of(figure)
 
 
-def test_a_sheet_of_any_machine_shows():
-    for m in machine.ALL.values():
-        assert m.name in repr(sheet.of(m))
+def test_a_sheet_is_of_a_neuron_chip():
+    for key in ("h100", "desktop", "opteron_x2", "trn2.48xlarge"):
+        with pytest.raises(MachineError, match=f"got {key}.*trn1, inf2, trn2, trn3"):
+            sheet.of(key)
 
 
 def test_the_device_stands_beside_the_core():
@@ -101,7 +102,8 @@ def test_hbm_of_a_trn2_core_and_its_rivals():
     assert [s.value for s in row.rivals] == [2.9e12 / 8, 716e9 / 2, 500e9]
     assert row.rivals[0].holds == "2.9 TB/s / 8; an even share"
     assert "one HBM stack" in row.rivals[1].holds
-    assert row.rivals[2].source.startswith("trn2-arch") and "memory-hierarchy" in row.rivals[2].holds
+    drawing = row.rivals[2]
+    assert drawing.source.startswith("trn2-arch") and "memory-hierarchy" in drawing.holds
 
 
 def test_a_row_shows_its_figures():
@@ -165,6 +167,26 @@ def test_sizes_are_products():
     assert page["psum_bytes"].holds == "128 x 8 x 2 KiB"
     assert page["psum_bank_partition_bytes"].holds.startswith("512 x 4")
     assert page["sbuf_bytes"].holds == "128 x 224 KiB"
+
+
+def test_the_text_marks_what_is_not_used():
+    text = repr(sheet.of("trn2"))
+    assert re.search(r"one core that runs alone +\( \) 413.2 GB/s", text)
+    assert re.search(r"HBM bandwidth +375 GB/s +trn2-arch +derived: 3 TB/s / 8", text)
+    assert text.index("  HBM bandwidth") < text.index("device, HBM bandwidth")
+    assert "used    209.7" in text
+
+
+def test_the_key_of_a_sheet():
+    bib, page = ((ROOT / name).read_text("utf-8") for name in ("references.bib", "sources.md"))
+    assert "(21 August 2026: SDK 2.32" in page and "21 August 2026, SDK 2.32" in sheet.KEY
+    for key in sheet.SOURCES:
+        assert f"{{{key}," in bib
+    for key, scope in SCOPES:
+        one = sheet.of(key, scope)
+        names = {s.source.partition(",")[0] for row in one.rows for _, s in row.figures}
+        assert names <= set(sheet.SOURCES)
+        assert all(f"<b>{name}</b>" in one._repr_html_() for name in names)
 
 
 def test_symbols_are_names_of_tile_size():
@@ -253,10 +275,9 @@ def test_no_settling_sentence_is_left_over():
         page = sheet.of(key, scope)
         facts = {one.fact for one in page.conflicts}
         for row in page.rows:
-            names = sheet.settles_names(row, page.machine)
             if row.fact in facts:
-                used |= {next(name for name in names if name in sheet.SETTLES)}
-    assert set(sheet.SETTLES) == used
+                used |= {id(sheet.settled(row, page.machine))}
+    assert {id(settles) for settles in sheet.SETTLES.values()} == used
 
 
 def test_the_sentences_hold_no_number_of_their_own():
@@ -358,6 +379,7 @@ def test_a_recorded_peak_is_over_the_recorded_bandwidth():
     ("hbm", COPY, "no such row: got 'hbm'"),
     ("bf16", COPY, "unit 'B/s'; expected 'FLOP/s'"),
     ("HBM", Spec(1e9, "B/s", "x", "documented"), "kind 'documented'"),
+    ("HBM", 350e9, "got 350000000000.0; expected a Spec"),
 ])
 def test_what_is_no_recording_is_refused(fact, spec, words):
     with pytest.raises(MachineError, match=re.escape(words)):

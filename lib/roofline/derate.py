@@ -83,9 +83,13 @@ class Rule(NamedTuple):
 def _core(core: Machine | str) -> Machine:
     """The core, by name or as a Machine."""
     found = machine.get(core) if isinstance(core, str) else core
+    if not isinstance(found, Machine):
+        raise DerateError(f"derate: got {found!r}; expected a core, by name or as a Machine. Use "
+                          f"one of {', '.join(_OLDER)}")
     if found.scope != "core" or found.key not in _OLDER:
-        raise DerateError(f"derate: got {found.name} (scope {found.scope}); the rules are about "
-                          f"one core of {', '.join(_OLDER)}. Use machine.trn2, or .at('core')")
+        raise DerateError(f"derate: got {found.name} (key {found.key!r}, scope {found.scope}); the "
+                          f"rules are about one core of {', '.join(_OLDER)}. Use machine.trn2, or "
+                          ".at('core')")
     return found
 
 
@@ -95,7 +99,7 @@ def _find(core: Machine, name: str) -> Spec | None:
         older = machine.get(key)
         spec = older.facts.get(name)
         if spec and key == core.key:
-            return core.facts[name]
+            return core.facts.get(name)
         if spec:
             whose = older.name.rpartition(" ")[2]
             holds = "; ".join(filter(None, (
@@ -205,9 +209,7 @@ class Matmul:
 
     @property
     def seconds(self) -> float:
-        shipped = machine.get(self.core.key)  # with a lower peak of the caller's, more time
-        return (self.interval / self.core.facts["tensor_clock"].value
-                * (shipped.peak(self.dtype) / self.core.peak(self.dtype)))
+        return self.interval / self.core.facts["tensor_clock"].value
 
     @property
     def rate(self) -> float:
@@ -241,20 +243,22 @@ def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype:
 
     MM is max(N, 64) cycles; in fp32 four times that, as an earlier NKI reference has it. load is
     M / 4 cycles, the "up to 4x" taken in full, so a hidden load never binds; that fp32 loads as
-    fast is assumed. Raises DerateError for a size over its limit, MachineError for a dtype
-    without a peak. Source: trn1-arch, Tensor Engine, Cost Model.
+    fast is assumed. Raises DerateError for a size over its limit or a machine with a peak of its
+    own, MachineError for a dtype without a peak. Source: trn1-arch, Tensor Engine, Cost Model.
     """
     core = _core(core)
     what = f"{core.key}, matmul in {dtype}"
     core.peak(dtype)
+    shipped = machine.get(core.key)
+    if any(core.peaks[d].value != shipped.peak(d) for d in {dtype, "bf16"}):
+        raise DerateError(f"{what}: {core.name} has a peak of its own; cycles at the chip's clock "
+                          f"would not give it. Use machine.{core.key}")
     if dtype.startswith("sparse"):
         raise DerateError(f"{what}: no document gives its instruction. The peak is all that is "
                           "known; use a dense dtype")
     if load not in ("hidden", "shown", "kept"):
         raise DerateError(f"{what}: load = {load!r}; one of hidden, shown, kept")
-    shipped = machine.get(core.key)  # a peak of the caller's own changes P, not the cycles
-    speed, dtype_share = (Fraction(m.peak(dtype)) / Fraction(m.peak("bf16"))
-                          for m in (shipped, core))
+    speed = Fraction(core.peak(dtype)) / Fraction(core.peak("bf16"))
     rows, columns = _fact(core, "tensor_array_rows"), _fact(core, "tensor_array_columns")
     deep = _find(core, f"max_contraction.{dtype}") or rows
     packed = int(speed) if speed > 1 else 1  # values a row holds of one column
@@ -280,7 +284,7 @@ def matmul(core: Machine | str, K: int = 128, M: int = 128, N: int = 512, dtype:
     guess = dtype == "fp8" and core.key == "trn3"
     v2 = core.key in _V2  # whose guide prints fp32's four passes; later ones print rounded rates
     rules = (
-        Rule("dtype", dtype_share, f"P({dtype}) / P(bf16)" + (
+        Rule("dtype", speed, f"P({dtype}) / P(bf16)" + (
             "; the API names a double mode here, that it doubles is assumed" if guess else ""),
             (peak,), "assumed" if guess else "derived" if dtype == "fp32" and not v2
             else "documented"),
@@ -356,7 +360,7 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
     dtype        of every input and output
     op           tensor_copy, tensor_scalar, activation, tensor_reduce; with two input tiles
                  tensor_tensor, scalar_tensor_tensor
-    psum         an operand (of tensor_tensor: an input) is in PSUM
+    psum         one of input and output (of tensor_tensor: an input) is in PSUM
     contiguous   elements of the innermost free dimension are neighbours
     dependent    a short instruction (N well below 128) or one that waits for the one before
 
@@ -371,6 +375,8 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
     inputs, engines = _OPS[op]
     if engine not in engines:
         raise DerateError(f"{what}: this engine does not have it. Use {' or '.join(engines)}")
+    if engine == "scalar" and op in _COPIES and core.key in _V2:
+        raise DerateError(f"{what}: not on the Scalar Engine of NeuronCore-v2. Use activation")
     if dtype not in _DTYPES:
         raise DerateError(f"{what}: unknown dtype {dtype!r}; one of {', '.join(_DTYPES)}")
     if psum and engine == "gpsimd":
@@ -390,8 +396,6 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
     cycles = streamed + (int(waits.value) if dependent else 0)
     table = int(width.value)
     two = _fact(core, "vector_two_input_cycles")
-    if spec and engine == "vector":  # the mode is documented over NeuronCore-v2's cycles
-        two = machine.get("trn1").facts["vector_two_input_cycles"]
     rules = (
         Rule("lanes", Fraction(partitions, int(lanes.value)),
              f"{partitions} of {lanes.text} partitions, at the cost of all" + (
@@ -415,6 +419,9 @@ def elementwise(core: Machine | str, engine: str = "vector", N: int = 512, parti
         notes.append(f"the engine table's {table} elements a cycle are an upper bound here")
     elif spec and table == mode * int(lanes.value):
         notes.append(f"{words}: {spec.source}; {spec.holds}")
+    if (engine, op, core.key) == ("scalar", "tensor_scalar", "trn2"):
+        notes.append("here the Scalar Engine's tensor_scalar multiplies, adds, or does both; no "
+                     "other operators")
     if engine == "gpsimd":
         notes.append("an element a cycle and lane is assumed: the guide has no cost model for "
                      "this engine")
@@ -453,6 +460,9 @@ def _mode(core: Machine, engine: str, op: str, dtype: str, psum: bool,
     if dtype == "fp8":
         spec = replace(spec, kind="assumed", holds="the mode names 16 bit; the engine table "
                        f"groups fp8 with it; {spec.holds}")
+    if engine == "vector" and name != "vector_speedup.sbuf_contiguous":
+        spec = replace(spec, kind="assumed")  # the speed-up is documented, over which cycle is not
+        return int(spec.value), f"{spec.text}x mode, taken as elements a cycle", spec
     return int(spec.value), f"{spec.text}x mode", spec
 
 
@@ -463,7 +473,8 @@ class Dma:
     """One transfer between HBM and SBUF: engines it uses, rate streamed and alone.
 
     engines         of dma_engines, that have rows to move
-    rate            B/s when such transfers follow one another
+    rate            B/s when such transfers follow one another; an upper bound below the size
+                    that saturates
     seconds         bytes / rate
     share           rate / bandwidth of all engines, the product of the rules' shares
     alone_seconds   fixed latency + seconds: nothing before it, nothing after
@@ -505,13 +516,16 @@ class Dma:
 
     def __repr__(self) -> str:
         engines = int(_fact(self.core, "dma_engines").value)
+        enough = _fact(self.core, "dma_saturating_bytes").value
+        most = "at most " * (self.bytes_per_partition < enough)
         return _shown(
             f"DMA of {self.partitions} partitions x {units.mebi(self.bytes_per_partition)}, "
             f"{self.core.name}", self.rules,
             [("engines", f"{self.engines} of {engines}", ""),
-             ("streamed", units.show(self.seconds, "s"), units.show(self.rate, "B/s")),
+             ("streamed", units.show(self.seconds, "s"), most + units.show(self.rate, "B/s")),
              ("alone", units.show(self.alone_seconds, "s"),
-              f"{units.show(self.alone_rate, 'B/s')}; about {self.latency.text} of it waiting")],
+              f"{most}{units.show(self.alone_rate, 'B/s')}; about {self.latency.text} of it "
+              "waiting")],
             [f"{units.mebi(self.bytes_per_partition)} a partition: {self.size}"])
 
 
@@ -586,7 +600,7 @@ def throttle(core: Machine | str, seconds: float) -> Rule | None:
     (Fraction(3, 4), None)
     """
     core = _core(core)
-    if not 0 < seconds < math.inf:
+    if not isinstance(seconds, Real) or not 0 < seconds < math.inf:
         raise DerateError(f"{core.key}, throttle: {seconds!r} s; expected a time > 0 s")
     start, limit = _find(core, "throttle_start"), _find(core, "throttle_time")
     if start is None or limit is None:
@@ -608,7 +622,7 @@ def transposes(useful_seconds: float, transpose_seconds: float) -> Rule:
     Raises DerateError for a negative time or no useful one.
     """
     for name, got in (("useful", useful_seconds), ("transpose", transpose_seconds)):
-        if not (0 <= got < math.inf and (got or name == "transpose")):
+        if not isinstance(got, Real) or not (0 <= got < math.inf and (got or name == "transpose")):
             raise DerateError(f"transposes: {name}_seconds = {got!r}; expected a time "
                               f"{'>' if name == 'useful' else '>='} 0 s")
     useful, other = Fraction(str(useful_seconds)), Fraction(str(transpose_seconds))
@@ -667,7 +681,8 @@ _RULES = (
     ("throttle", ("throttle_start", "throttle_time"),
      "about {0} of peak when work begins, ramps to full over about {1}; re-engages when "
      "utilization drops below 50 % over any ~{1} window"),
-    ("lanes", ("pmax",), "fewer partitions than {0} cost the same, on NeuronCore-v2's Vector Engine"),
+    ("lanes", ("pmax",),
+     "fewer partitions than {0} cost the same, on NeuronCore-v2's Vector Engine"),
     ("two inputs", ("vector_two_input_cycles",), "Vector: {0} an element with two inputs"),
     ("dependent", ("vector_dependent_cycles",), "Vector: about {0} more when short or waiting"),
     ("access", ("tensor_access_cycles",),

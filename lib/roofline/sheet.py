@@ -22,6 +22,7 @@ from typing import NamedTuple
 from . import units
 from .machine import ALL, INSTANCES, Machine, MachineError, Spec, get
 
+NEURON = ("trn1", "inf2", "trn2", "trn3")
 RECORDED = ("measured", "published", "modelled")  # kinds of a recording
 OWN = ("used", "shown")  # roles of a row's own figure; the others are "rival", "recorded"
 
@@ -225,7 +226,8 @@ SETTLES: dict[str, Settles] = {
         "the cores, that is the most that matmuls reach."),
     "trn3 device peaks.fp8": Settles(
         "Double-row fp8 on every core, against the device page's comparison, which has the MX "
-        "figure in its fp8 row. Time the resident loop in fp8 and in bf16: their ratio is the rate."),
+        "figure in its fp8 row. Time the resident loop in fp8 and in bf16: their ratio is the "
+        "rate."),
     "trn3 core peaks.fp8": Settles(
         "The API names a double mode; the engine table widens the input for MX alone. Time the "
         "resident loop in fp8 and in bf16: their ratio is the rate.",
@@ -522,7 +524,7 @@ class Sheet:
                           f"{''.join(tables)}</section>")
         return (f'<div class="rl-sheet" tabindex="0"><p class="rl-sheet-title">'
                 f'{_e(self.machine.name)}</p><div class="rl-sheet-groups">{"".join(blocks)}'
-                f'</div><p class="rl-sheet-key">{_e(KEY)} {self._sources()}</p></div>')
+                f'<p class="rl-sheet-key">{_e(KEY)} {self._sources()}</p></div></div>')
 
     def _sources(self) -> str:
         """Key of each source on the sheet, and its short name."""
@@ -547,10 +549,13 @@ def of(machine: str | Machine, scope: str | None = None,
     >>> of("trn2")["ridges.bf16"].text
     '209.7 FLOP/B'
 
-    Raises MachineError for an unknown machine, scope or fact, and for a recording with another
-    unit or of a kind that is no recording.
+    Raises MachineError for an unknown machine, scope or fact, a machine that is no Neuron chip,
+    and a recording that is no Spec, has another unit or a kind that is no recording.
     """
     m = get(machine, scope) if isinstance(machine, str) else machine.at(scope or machine.scope)
+    if m.key not in NEURON:
+        raise MachineError(f"sheet.of: got {m.key} ({m.name}); a sheet has words for "
+                           f"{', '.join(NEURON)}. Show the machine itself: machine.get({m.key!r})")
     rows = [*_roofs(m), *_facts(m)]
     if "throttle_start" not in m.facts:
         rows += _throttled(m)
@@ -575,13 +580,9 @@ def of(machine: str | Machine, scope: str | None = None,
 
 def settled(row: Row, machine: Machine) -> Settles | None:
     """How Day 4 settles what is in conflict about a row; None where nothing is."""
-    return next((SETTLES[name] for name in settles_names(row, machine) if name in SETTLES), None)
-
-
-def settles_names(row: Row, machine: Machine) -> list[str]:
-    """The names under which SETTLES may hold a row, the most exact first."""
-    return [f"{before}{name}" for name in (row.fact, _stem(row.fact)) for before in (
+    names = [f"{before}{name}" for name in (row.fact, _stem(row.fact)) for before in (
         f"{machine.key} {row.scope} ", f"{machine.key} ", f"{row.scope} ", "")]
+    return next((SETTLES[name] for name in names if name in SETTLES), None)
 
 
 def figure_of(spec: Spec) -> str:
@@ -622,8 +623,6 @@ def _facts(m: Machine) -> list[Row]:
 
 def _explained(m: Machine, what: str, name: str, spec: Spec) -> Spec:
     """"8 cores" and "an even share of 8 cores" say of which figure: that of the other scope."""
-    if m.key not in ALL or ALL[m.key].scope != "core":
-        return spec
     other = get(m.key, "device" if m.scope == "core" else "core")
     stack = get(m.key, "device").facts.get("hbm_stack_bandwidth")
     base = getattr(other, what).get(name)
@@ -714,6 +713,9 @@ def _find(m: Machine, rows: Sequence[Row], fact: str) -> int:
 
 
 def _recorded(m: Machine, row: Row, spec: Spec) -> Row:
+    if not isinstance(spec, Spec):
+        raise MachineError(f"{m.key}, {m.scope}: recording of {row.fact}: got {spec!r}; expected a "
+                           "Spec: value, unit, source and kind, such as measured")
     if spec.unit != row.spec.unit:
         raise MachineError(f"{m.key}, {m.scope}: recording of {row.fact}: unit {spec.unit!r}; "
                            f"expected {row.spec.unit!r}")
