@@ -334,6 +334,11 @@ def test_a_stack_is_what_the_profile_says():
     assert (of_device.source.partition(",")[0], of_device.value) == ("trn2-profile", 4 * 716e9)
 
 
+def test_a_figure_of_another_kind_says_what_it_is():
+    fp8 = next(one for one in sheet.of("trn3").conflicts if one.fact == "peaks.fp8")
+    assert fp8.figures[1].holds == "Tensor Engine input, bf16: elements a cycle"
+
+
 def test_a_derived_width_is_said_beside_its_rate():
     assert "the width is derived: 8 x 16" in sheet.of("trn2")["gpsimd_element_rate"].holds
     assert "derived" not in sheet.of("trn3")["gpsimd_element_rate"].holds

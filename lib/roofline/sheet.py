@@ -284,8 +284,8 @@ SETTLES: dict[str, Settles] = {
     "cc_cores": Settles(
         "Two pages, two counts. No roof of this course uses it, and Day 4 leaves it open."),
     "neuronlink_bandwidth": Settles(
-        "Two documents, two totals, and the tiers of a third add up to another. Only a transfer "
-        "between two chips tells; Day 4 stays on one.",
+        "Two documents, two totals, and the tiers that one of them lists add up to another. Only a "
+        "transfer between two chips tells; Day 4 stays on one.",
         ("link_intra_server+link_inter_server+link_inter_rack",)),
 }
 
@@ -444,7 +444,8 @@ class Sheet:
 
     def _beside(self, facts: Iterable[str]) -> list[Spec]:
         """Figures of those facts and of their rivals; "a+b" is a sum of facts."""
-        known = {row.fact: row.spec for row in reversed(self.rows)}
+        known = {row.fact: row.spec if row.spec.unit else replace(
+                     row.spec, holds=f"{row.words}: {row.holds}") for row in reversed(self.rows)}
         found = []
         for name in facts:
             terms = [known[term] for term in name.split("+") if term in known]
@@ -630,7 +631,7 @@ def _explained(m: Machine, what: str, name: str, spec: Spec) -> Spec:
 
     def explained(s: Spec) -> Spec:
         if m.scope == "lnc2" and what == "bandwidths" and stack and s.value == stack.value:
-            return replace(s, holds=f"the stack itself; {stack.holds}")
+            return replace(s, holds=stack.holds.replace("one HBM stack", "the stack itself"))
         cores = re.search(r"([0-9]+) cores$", s.holds)
         n = int(cores[1]) if cores else 0
         for b in bases if n else ():
