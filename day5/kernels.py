@@ -35,8 +35,8 @@ def tiles(what, size, tile):
 def matmul_reload(a, b):
     """Nothing stays: each product of two tiles loads both.
 
-    r_A       N / 512: A comes back for every column of C tiles
-    r_B       M / 128: B comes back for every row of C tiles
+    r_A       N / 512: A comes once for every column of C tiles
+    r_B       M / 128: B comes once for every row of C tiles
     On chip   one tile of each
     """
     K, M = a.shape
