@@ -298,10 +298,10 @@ def _blocks(order: Sequence[int], chunks: Sequence[int], unit: Sequence[int],
     return [weight[i] * length(i, (i + 1) % 3) * length(i, (i + 2) % 3) for i in range(3)]
 
 
-def _sums(homes: Sequence[str], held: Sequence[int]) -> dict[str, int]:
-    total: dict[str, int] = {}
+def _sums(homes: Sequence[str], held: Sequence[int]) -> Counter[str]:
+    total: Counter[str] = Counter()
     for home, n in zip(homes, held, strict=True):
-        total[home] = total.get(home, 0) + n
+        total[home] += n
     return total
 
 
