@@ -10,7 +10,6 @@ from test_figures import READS, page_of, sideways, violations  # noqa: F401  # p
 from roofline import figures, machine, units
 from roofline.clockwork import LOADS, Clockwork, ClockworkError
 from roofline.figures import clockworks
-from roofline.figures.live import script
 
 CHIPS = {core.key: core for core in (machine.trn1, machine.trn2, machine.trn3)}
 HERE = ROOT / "lib/roofline/figures"
