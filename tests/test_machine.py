@@ -382,6 +382,8 @@ def test_further_roofs():
     count = Count({"bf16": 1000}, 600)
     e = TOY.entitle(count, {"DMA": count.hbm_bytes})
     assert (e.binds, e.t_best) == ("DMA", 600 / 300e9)
+    # The same bytes cross both at once: computing, then the longer crossing.
+    assert e.t_worst == pytest.approx(e.times["compute"] + 600 / 300e9)
     gelu = machine.trn2.entitle(Count({}, 2**24, 2**24), {"scalar_element_rate": 2048 * 4096})
     assert gelu.times["scalar_element_rate"] == pytest.approx(54.6e-6, rel=1e-3)
     assert gelu.binds == "HBM"

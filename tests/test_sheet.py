@@ -171,7 +171,7 @@ def test_sizes_are_products():
 
 def test_the_text_marks_what_is_not_used():
     text = repr(sheet.of("trn2"))
-    assert re.search(r"one core that runs alone +\( \) 413.2 GB/s", text)
+    assert re.search(r"a kernel on one core +\( \) 413.2 GB/s", text)
     assert re.search(r"HBM bandwidth +375 GB/s +trn2-arch +derived: 3 TB/s / 8", text)
     assert text.index("  HBM bandwidth") < text.index("device, HBM bandwidth")
     assert "used    209.7" in text

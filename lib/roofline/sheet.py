@@ -46,7 +46,7 @@ WORDS: dict[str, dict[str, str]] = {
     "Bandwidth": {
         "bandwidths": "bandwidth",
         "hbm_stack_bandwidth": "one HBM stack",
-        "lone_core_bandwidth": "one core that runs alone",
+        "lone_core_bandwidth": "a kernel on one core",
         "figure_sbuf_bandwidth": "SBUF in the guide's figure",
         "figure_psum_bandwidth": "PSUM in the guide's figure",
         "figure_sbuf_over_hbm_bandwidth": "SBUF over HBM in the guide",
@@ -238,7 +238,7 @@ SETTLES: dict[str, Settles] = {
         "divide P by what it reached.", ("documented_ridge.bf16",)),
     "trn2 core bandwidths.HBM": Settles(
         "Four kinds of figure: an even share of a device's total as a page prints it; one stack, "
-        "over the cores that share it; a drawing; one core running alone, by published times. "
+        "over the cores that share it; a drawing; a kernel on one core, by published times. "
         "Copy with one core, then with all cores of a stack: the first is what a lone core gets, "
         "the second the share.", ("lone_core_bandwidth",)),
     "core bandwidths.HBM": Settles(

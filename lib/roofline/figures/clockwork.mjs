@@ -7,18 +7,13 @@
 //     start(i) + n passes + passes - 1 + k + m
 //   its sum goes down one row a cycle through all rows, then into PSUM
 
-import { button, clamp, guessForm, make, readouts, select, show, significant, source, speaker,
-  stage } from "./plot.mjs";
+import { button, clamp, fitted, guessForm, make, readouts, select, show, significant, source,
+  speaker, stage } from "./plot.mjs";
 
 // --- the model -----------------------------------------------------------------------------
 
 // units.show(value, "FLOP/s", 4): 91.75 has to show.
-const RATES = [["", 1], ["k", 1e3], ["M", 1e6], ["G", 1e9], ["T", 1e12], ["P", 1e15]];
-function flops(value) {
-  let [name, factor] = RATES[0];
-  for (const [n, f] of RATES) if (Number(significant(value / f, 4)) >= 1) [name, factor] = [n, f];
-  return `${significant(value / factor, 4)} ${name}FLOP/s`;
-}
+const flops = (value) => show(value, "FLOP/s", 4);
 const whole = (value) => value.toLocaleString("en-US");
 const percent = (share) => `${significant(100 * share)} %`;
 
@@ -357,7 +352,6 @@ function render({ model, el }) {
       ...sums.map((row, m) => make("tr", {}, make("th", { scope: "row" }, `m ${m}`),
         ...row.map((value) => make("td", {}, value === null ? "·" : String(value))))))));
   }
-  let drawn = 0;
   function draw() {
     const width = Math.min(picture.clientWidth || 320, 460), toy = state.array > 0;
     const node = toy ? grid : canvas;
@@ -365,7 +359,6 @@ function render({ model, el }) {
     (toy ? drawGrid : drawCanvas)(width);
     node.setAttribute("aria-label", `${run.rows} × ${run.columns} PEs in cycle ${state.cycle}: ${
       run.phase(state.cycle)}`);
-    drawn = picture.clientWidth;
   }
   function keys() {
     const one = (name, words) => [make("span", { class: `rl-swatch rl-pe-${name}` }), `${words} `];
@@ -596,9 +589,7 @@ function render({ model, el }) {
     reveal(to);
     plot.scrollIntoView();
   });
-  new ResizeObserver(() => {
-    if (picture.clientWidth && picture.clientWidth !== drawn) draw();
-  }).observe(picture);
+  fitted(picture, () => draw());
   // Colours follow the page's theme.
   const theme = new MutationObserver(() => draw());
   for (const node of [document.documentElement, document.body]) {

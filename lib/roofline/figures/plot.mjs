@@ -31,11 +31,13 @@ export function significant(value, digits = 3) {
 }
 const LARGE = [["", 1], ["k", 1e3], ["M", 1e6], ["G", 1e9], ["T", 1e12], ["P", 1e15]];
 const SMALL = [["n", 1e-9], ["u", 1e-6], ["m", 1e-3], ["", 1]];
-export function show(value, unit) {
+export function show(value, unit, digits = 3) {
   const prefixes = unit === "s" ? SMALL : unit === "FLOP/B" ? [["", 1]] : LARGE;
   let [name, factor] = prefixes[0];
-  for (const [n, f] of prefixes) if (Number(significant(value / f)) >= 1) [name, factor] = [n, f];
-  return `${significant(value / factor)} ${name}${unit}`.trim();
+  for (const [n, f] of prefixes) {
+    if (Number(significant(value / f, digits)) >= 1) [name, factor] = [n, f];
+  }
+  return `${significant(value / factor, digits)} ${name}${unit}`.trim();
 }
 export const log = Math.log10;
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
