@@ -370,8 +370,9 @@ def test_the_page_s_links_show_their_moments(page_of):  # noqa: F811
         page.wait_for_function("text => document.querySelector('.rl-status').textContent"
                                ".startsWith(text)", arg=f"Cycle {link.partition('@')[2]} of ")
         assert page.url.endswith(link)
-        top = page.evaluate("document.querySelector('.rl-array').getBoundingClientRect().top")
-        assert 0 <= top < 120, link  # the array itself, below the page's bar
+        # The array itself comes into view, below the page's bar.
+        page.wait_for_function("(({ top }) => top >= 0 && top < 120)(document"
+                               ".querySelector('.rl-array').getBoundingClientRect())")
 
 
 @pytest.mark.parametrize("hash_", ["#clockwork=", "#clockwork=trn1.bf16.K500.M128.N512.x8.hidden@0",
