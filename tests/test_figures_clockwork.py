@@ -373,6 +373,9 @@ def test_the_page_s_links_show_their_moments(page_of):  # noqa: F811
         # The array itself comes into view, below the page's bar.
         page.wait_for_function("(({ top }) => top >= 0 && top < 120)(document"
                                ".querySelector('.rl-array').getBoundingClientRect())")
+    page.evaluate("scrollTo(0, 0)")  # the same link once more: the address does not change
+    page.click(f"a:text-is('{links[-1]}')")
+    page.wait_for_function("document.querySelector('.rl-array').getBoundingClientRect().top < 120")
 
 
 @pytest.mark.parametrize("hash_", ["#clockwork=", "#clockwork=trn1.bf16.K500.M128.N512.x8.hidden@0",

@@ -577,17 +577,19 @@ function render({ model, el }) {
   draw();
   state.cycle = 0;
 
-  const linked = fromAddress();
-  if (linked) {
-    reveal(linked);
-    plot.scrollIntoView();
-  }
-  addEventListener("hashchange", () => {
+  function visit() {
     const to = el.isConnected && fromAddress();
     if (!to) return;
     stop();
     reveal(to);
     plot.scrollIntoView();
+  }
+  visit();
+  addEventListener("hashchange", visit);
+  // A link to the moment that is shown already changes no address.
+  document.addEventListener("click", ({ target }) => {
+    const link = target.closest?.(`a[href^="${ADDRESS}"]`);
+    if (link?.getAttribute("href") === location.hash) visit();
   });
   fitted(picture, () => draw());
   // Colours follow the page's theme.
