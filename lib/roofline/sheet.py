@@ -2,7 +2,7 @@
 
 Question  what does this chip allow, and who says so?
 Answer    sheet.of("trn2"): rows by group, ridges, conflicts; as text, as one page, as CSV
-Assumes   machine's rows, and recordings handed in as Specs
+Assumes   machine's rows, and recordings handed in as Specs; the words are in sheet.toml
 Ignores   what no row of machine says; which figure is right (Day 4 measures that)
 """
 
@@ -12,8 +12,10 @@ import io
 import math
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
@@ -26,117 +28,9 @@ NEURON = ("trn1", "inf2", "trn2", "trn3")
 RECORDED = ("measured", "published", "modelled")  # kinds of a recording
 OWN = ("used", "shown")  # roles of a row's own figure; the others are "rival", "recorded"
 
-# Groups in the order of the page, and in each the words for a fact (its name up to the dot).
-# peaks, ridges, bandwidths and ceilings are a Machine's own; the rest are names in machine.toml.
-WORDS: dict[str, dict[str, str]] = {
-    "Compute": {
-        "peaks": "Tensor Engine peak",
-        "tensor_array_rows": "Tensor Engine array, rows",
-        "tensor_array_columns": "Tensor Engine array, columns",
-        "tensor_clock": "Tensor Engine clock",
-        "base_clock": "clock of profiler cycles",
-        "tensor_input_width": "Tensor Engine input",
-        "tensor_input_bandwidth": "Tensor Engine read from SBUF",
-        "psum_write_bandwidth": "Tensor Engine write to PSUM",
-    },
-    "Ridge": {
-        "ridges": "ridge",
-        "documented_ridge": "ridge as a document prints it",
-    },
-    "Bandwidth": {
-        "bandwidths": "bandwidth",
-        "hbm_stack_bandwidth": "one HBM stack",
-        "lone_core_bandwidth": "a kernel on one core",
-        "figure_sbuf_bandwidth": "SBUF in the guide's figure",
-        "figure_psum_bandwidth": "PSUM in the guide's figure",
-        "figure_sbuf_over_hbm_bandwidth": "SBUF over HBM in the guide",
-        "neuronlink_bandwidth": "NeuronLink, all of a device",
-        "link_intra_server": "NeuronLink inside a server",
-        "link_inter_server": "NeuronLink between servers",
-        "link_inter_rack": "NeuronLink between racks",
-        "link_count": "NeuronLinks of a device",
-        "figure_host_dram_bandwidth": "host DRAM in the guide's figure",
-    },
-    "Memory sizes": {
-        "sbuf_bytes": "SBUF",
-        "sbuf_partition_bytes": "SBUF, one partition",
-        "figure_sbuf_bytes": "SBUF in the guide's figure",
-        "psum_bytes": "PSUM",
-        "psum_partition_bytes": "PSUM, one partition",
-        "psum_num_banks": "PSUM banks of a partition",
-        "psum_bank_partition_bytes": "PSUM, one bank in one partition",
-        "hbm_bytes": "HBM",
-        "hbm_stack_bytes": "HBM, one stack",
-        "figure_hbm_bytes": "HBM in the guide's figure",
-        "figure_host_dram_bytes": "host DRAM in the guide's figure",
-    },
-    "Tile limits": {
-        "pmax": "partitions",
-        "max_contraction": "K of one matmul",
-        "gemm_stationary_fmax": "free size, stationary tile",
-        "gemm_moving_fmax": "free size, moving tile",
-        "psum_bank_fmax": "free size, one PSUM bank",
-        "bn_stats_fmax": "free size, bn_stats",
-        "engine_fmax": "free size, Vector and Scalar Engine",
-    },
-    "Matmul issue": {
-        "matmul_min_initiation_interval": "least cycles between matmuls",
-        "fast_load_stationary_speedup": "fast load of a stationary tile",
-        "transpose_mode_speedup": "transpose mode, speed-up",
-    },
-    "Other engines": {
-        "vector_width": "Vector Engine width",
-        "vector_speedup": "Vector Engine speed-up",
-        "vector_clock": "Vector Engine clock",
-        "vector_element_rate": "Vector Engine element rate",
-        "vector_peak_flops": "Vector Engine, documented FLOP/s",
-        "vector_two_input_cycles": "Vector Engine, two inputs",
-        "vector_port_bandwidth": "Vector Engine port",
-        "scalar_width": "Scalar Engine width",
-        "scalar_speedup": "Scalar Engine speed-up",
-        "scalar_clock": "Scalar Engine clock",
-        "scalar_element_rate": "Scalar Engine element rate",
-        "scalar_peak_flops": "Scalar Engine, documented FLOP/s",
-        "gpsimd_width": "GpSimd Engine width",
-        "gpsimd_processors": "GpSimd Engine processors",
-        "gpsimd_lanes": "GpSimd Engine lanes of one",
-        "gpsimd_clock": "GpSimd Engine clock",
-        "gpsimd_element_rate": "GpSimd Engine element rate",
-        "gpsimd_dma_bandwidth": "GpSimd Engine's own DMA",
-        "tensor_access_cycles": "one access to SBUF or PSUM",
-        "vector_dependent_cycles": "a dependent Vector instruction",
-        "sbuf_interface_rate": "an engine's SBUF port",
-        "sbuf_interface_bandwidth": "an engine's SBUF port",
-        "sbuf_stride_limit": "largest stride at full rate",
-    },
-    "DMA": {
-        "dma_engines": "DMA engines",
-        "dma_engine_bandwidth": "one DMA engine",
-        "dma_engine_theoretical": "one DMA engine, theoretical",
-        "dma_fixed_latency": "fixed latency of a transfer",
-        "dma_partitions_per_engine": "partitions of one engine",
-        "dma_poor_bytes": "bytes of a partition below which it is poor",
-        "dma_minimum_bytes": "least bytes of a partition",
-        "dma_saturating_bytes": "bytes of a partition that saturate",
-        "dma_example_bytes": "documented example, bytes",
-        "dma_example_time": "documented example, time",
-        "dma_transpose_efficiency": "DMA transpose, share of a copy",
-        "dge_dma_instruction_time": "DMA instruction, hardware DGE",
-    },
-    "Throttling": {
-        "throttle_start": "share of the peak when work begins",
-        "throttle_time": "for how long",
-        "ceilings": "peak while throttled",
-    },
-    "Device and instance": {
-        "cores": "cores of a device",
-        "logical_cores_lnc2": "logical cores of a device",
-        "hbm_stacks": "HBM stacks of a device",
-        "cores_per_hbm_stack": "cores that share an HBM stack",
-        "cc_cores": "CC-cores of a device",
-        "devices": "devices of an instance",
-    },
-}
+_TEXT = tomllib.loads(files(__package__).joinpath("sheet.toml").read_text("utf-8"))
+WORDS: dict[str, dict[str, str]] = _TEXT["words"]  # group -> fact -> its words
+SOURCES: dict[str, str] = _TEXT["sources"]  # key -> short name
 CONTEXT = "Device and instance"
 _GROUP = {stem: group for group, words in WORDS.items() for stem in words}
 _PLACE = {stem: at for at, stem in enumerate(_GROUP)}
@@ -164,36 +58,6 @@ NOT_USED = ("documented_ridge", "lone_core_bandwidth",
 # Facts that stand as a rival of a bandwidth, and so need no row of their own.
 AS_RIVALS = {"figure_hbm_bandwidth": "HBM", "dma_profiler_bandwidth": "DMA"}
 
-# Short names of the sources, for the key at the foot of a sheet; references.bib has them in full.
-SOURCES = {
-    "trn1-arch": "NKI guide to Trainium and Inferentia2",
-    "trn2-arch": "NKI guide to Trainium2",
-    "trn3-arch": "NKI guide to Trainium3",
-    "nc-matmul": "NKI API, nki.isa.nc_matmul",
-    "bn-stats": "NKI API, nki.isa.bn_stats",
-    "tile-size": "NKI API, nki.language.tile_size",
-    "tiling-overview": "NKI, What is Tiling?",
-    "dma-guide": "NKI DMA bandwidth guide",
-    "dma-intro": "Introduction to DMA with NKI",
-    "memory-hierarchy": "The Trainium Memory Hierarchy",
-    "matmul-tutorial": "NKI matmul tutorial",
-    "hw-core-v2": "NeuronCore-v2 page",
-    "hw-core-v3": "NeuronCore-v3 page",
-    "hw-core-v4": "NeuronCore-v4 page",
-    "hw-trainium": "Trainium device page",
-    "hw-trainium2": "Trainium2 device page",
-    "hw-trainium3": "Trainium3 device page",
-    "hw-inf2": "Inf2 instances",
-    "hw-trn1": "Trn1 instances",
-    "hw-trn2": "Trn2 instances",
-    "hw-trn3": "Trn3 instances",
-    "lnc": "Logical NeuronCore configuration",
-    "profile-schema": "Neuron Explorer, profile schema",
-    "explorer-glossary": "Neuron Explorer, glossary",
-    "explorer-device": "Neuron Explorer, device profiles",
-    "trn2-profile": "a recorded profile, trainium-kernel-fusion",
-    "kda-trainium": "published times, kda-for-trainium",
-}
 AS_OF = "21 August 2026, SDK 2.32"  # of the Neuron documentation, as sources.md has it
 KEY = ("Bold: the course computes with it. Grey: shown only; rival: another source's figure of "
        "the same quantity. P: peak, FLOP/s. BW: bandwidth, B/s. Ridge: P / BW. Neuron documents of "
@@ -207,87 +71,8 @@ class Settles(NamedTuple):
     beside: tuple[str, ...] = ()
 
 
-_GIB = Settles(
-    "One page prints GB, one GiB, one a rounded total. The profiler divides by a stack in GB, "
-    "which settles the unit. A copy on both cores at once shows how much of it arrives.")
-# By "chip scope fact", "chip fact", "scope fact" or "fact", the most exact first. Words only:
-# every number is machine's.
-SETTLES: dict[str, Settles] = {
-    "core peaks": Settles(
-        "The array times its clock, against what a guide prints: that product rounded or, for "
-        "some dtypes, bf16's rounded figure multiplied. A matmul loop on operands that stay in "
-        "SBUF must end below the product; above it, the clock is wrong."),
-    "lnc2 peaks": Settles(
-        "Twice what one core has, as computed and as printed. Run the resident matmul loop on "
-        "both cores at once."),
-    "device peaks": Settles(
-        "The product over all cores is what the Tensor Engines do. Where the device page prints "
-        "more, it likely adds the other engines. Time a resident matmul loop on one core; times "
-        "the cores, that is the most that matmuls reach."),
-    "trn3 device peaks.fp8": Settles(
-        "Double-row fp8 on every core, against the device page's comparison, which has the MX "
-        "figure in its fp8 row. Time the resident loop in fp8 and in bf16: their ratio is the "
-        "rate."),
-    "trn3 core peaks.fp8": Settles(
-        "The API names a double mode; the engine table widens the input for MX alone. Time the "
-        "resident loop in fp8 and in bf16: their ratio is the rate.",
-        ("tensor_input_width.bf16", "tensor_input_width.mxfp8")),
-    "ridges": Settles(
-        "One ridge for each bandwidth figure. A ratio that a document or the profiler prints "
-        "holds for its own scope: see which P it divides by which BW. Record the copy, then "
-        "divide P by what it reached.", ("documented_ridge.bf16",)),
-    "trn2 core bandwidths.HBM": Settles(
-        "Four kinds of figure: an even share of a device's total as a page prints it; one stack, "
-        "over the cores that share it; a drawing; a kernel on one core, by published times. "
-        "Copy with one core, then with all cores of a stack: the first is what a lone core gets, "
-        "the second the share.", ("lone_core_bandwidth",)),
-    "core bandwidths.HBM": Settles(
-        "An even share of the device's total, as each page prints it. Copy with one core, then "
-        "with all cores that share a stack: the first is what a lone core gets, the second the "
-        "share."),
-    "lnc2 bandwidths.HBM": Settles(
-        "What the pair gets from the stack it shares: both cores copy at once."),
-    "device bandwidths.HBM": Settles(
-        "The device's total as each page prints it. Copy on all the cores of one stack, and "
-        "multiply by the stacks."),
-    "trn1 device bandwidths.HBM": _GIB,
-    "inf2 device bandwidths.HBM": _GIB,
-    "core bandwidths.DMA": Settles(
-        "Engines times one engine's rate: the one in both DMA pages' tables, or the one in the "
-        "text of dma-intro, which calls both theoretical. A profiler's metadata may have a figure "
-        "of its own. The level at which the transfer-size sweep flattens decides."),
-    "lnc2 bandwidths.DMA": Settles(
-        "As for one core: the flat end of the transfer-size sweep, with both cores copying."),
-    "device bandwidths.DMA": Settles(
-        "Engines times the rate in the DMA pages' tables, the device page's total, and engines "
-        "times the rate in dma-intro's text. Sweep on one core, and multiply by the cores."),
-    "dma_engine_bandwidth": Settles(
-        "Both DMA pages' tables print the one, dma-intro's text the other, and that page calls "
-        "both theoretical. Divide the flat end of the sweep by the engines that were busy.",
-        ("dma_engine_theoretical",)),
-    "gemm_moving_fmax": Settles(
-        "One page lists the constant for every core, the API lifts the limit for this one. "
-        "Nothing to time: compile a matmul with a wider moving tile."),
-    "sbuf_bytes": Settles(
-        "The partitions times the bytes of one give binary units. The same digits in MB, or a "
-        "drawn size, are less. Nothing to time: allocate a tile of whole partitions.",
-        ("figure_sbuf_bytes",)),
-    "hbm_bytes": Settles(
-        "The device list's size, against a drawing. Nothing to time: neuron-ls "
-        "prints what the instance has.", ("figure_hbm_bytes",)),
-    "vector_element_rate": Settles(
-        "Elements a second bound an add, a cast or a copy; the FLOP/s count several operations a "
-        "lane. Time one instruction over a long row.", ("vector_peak_flops.fp32",)),
-    "scalar_element_rate": Settles(
-        "As for the Vector Engine: time one activation over a long row, and count elements.",
-        ("scalar_peak_flops.fp32",)),
-    "cc_cores": Settles(
-        "Two pages, two counts. No roof of this course uses it, and Day 4 leaves it open."),
-    "neuronlink_bandwidth": Settles(
-        "Two documents, two totals, and the tiers that one of them lists add up to another. Only a "
-        "transfer between two chips tells; Day 4 stays on one.",
-        ("link_intra_server+link_inter_server+link_inter_rack",)),
-}
+SETTLES = {name: Settles(" ".join(row["how"].split()), tuple(row.get("beside", ())))
+           for name, row in _TEXT["settles"].items()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -416,12 +201,6 @@ class Sheet:
         Raises MachineError for a name that is not there.
         """
         return self.rows[_find(self.machine, self.rows, fact)]
-
-    @property
-    def roofs(self) -> tuple[Row, ...]:
-        """The rows that are roofs at this scope: peaks and bandwidths."""
-        return tuple(r for r in self.rows if r.scope == self.machine.scope
-                     and _stem(r.fact) in ("peaks", "bandwidths"))
 
     @property
     def conflicts(self) -> Conflicts:
