@@ -68,20 +68,6 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("id", NUMBERS)
-def test_the_pages_own_answer(id):
-    q = ask(id)
-    assert q.check(**NUMBERS[id]).right
-    for part in q.parts:
-        if isinstance(number := NUMBERS[id][part.name], int | float):
-            assert part.value == pytest.approx(number, rel=2e-3)
-
-
-def test_every_day_3_problem_is_here():
-    from roofline.problems import BANK
-    assert {id for id in BANK if id.startswith("day3.")} == set(NUMBERS)
-
-
 # --- what the curriculum prints -----------------------------------------------------------------
 
 def test_the_curriculums_numbers():

@@ -95,20 +95,6 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("id", NUMBERS)
-def test_the_pages_own_answer(id):
-    q = ask(id)
-    assert q.check(**NUMBERS[id]).right
-    for part in q.parts:
-        if isinstance(number := NUMBERS[id][part.name], int | float):
-            assert part.value == pytest.approx(number, rel=3e-3)
-
-
-def test_every_day_6_problem_is_here():
-    from roofline.problems import BANK
-    assert {id for id in BANK if id.startswith("day6.")} == set(NUMBERS)
-
-
 # --- the curriculum's figures -------------------------------------------------------------------
 
 def test_the_curriculums_peaks_and_ridge():
