@@ -44,6 +44,16 @@ def test_accepted(value, low, high):
     assert accepted(value) == pytest.approx((low, high), rel=1e-6)
 
 
+def test_a_count_is_exact():
+    """160 loads: 159 and 161 are other counts, and so is 160 rounded to one digit more or less."""
+    part = Part("runs", 160, "", "10 × 4 × 4 = 160", {"one loop left out": 40}, exact=True)
+    assert [part.judge(answer).kind for answer in (160, "160", "1.6e2", 159, 161, 160.5, 40, 41)
+            ] == ["right"] * 3 + ["off"] * 3 + ["slip", "off"]
+    assert part.form()["right"] == [[159.99, 160.01]]
+    with pytest.raises(ProblemError, match="whole"):
+        Part("runs", 2.5, "", "2.5", exact=True)
+
+
 @given(values, st.sampled_from((2, 3, 4, 5, 9)), st.sampled_from((ROUND_HALF_UP, ROUND_HALF_EVEN)))
 def test_every_rounding_is_accepted(value, digits, rule):
     exact = Decimal(value)

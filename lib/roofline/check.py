@@ -139,8 +139,10 @@ class Part(_Shown):
     extra    further slips, each left out where it could be taken for something else
     follows  this value by the reader's own other parts: ("/", "W", "Q")
     lead     lines that come before the equation in the worked answer
+    exact    a count: the whole number itself is right, its neighbours are not
 
-    Raises ProblemError for a value that is not finite or a unit that is not a base unit.
+    Raises ProblemError for a value that is not finite, a unit that is not a base unit, and a
+    count that is not whole.
     """
 
     name: str
@@ -154,8 +156,11 @@ class Part(_Shown):
     extra: Mapping[str, float] = field(default_factory=dict)
     follows: Follow | None = None
     lead: str = ""
+    exact: bool = False
 
     def __post_init__(self) -> None:
+        if self.exact and any(value != int(value) for value in (self.value, *self.also)):
+            raise ProblemError(f"{self.name}: got {self.value}; a count is a whole number")
         show(self.value, self.unit)  # raises for a unit that is not a base unit
         for number in (self.value, *self.also, *self.slips.values(), *self.rivals.values(),
                        *self.extra.values()):
@@ -171,7 +176,12 @@ class Part(_Shown):
 
     @property
     def right(self) -> list[Interval]:
-        return [accepted(value) for value in (self.value, *self.also)]
+        return [self._range(value) for value in (self.value, *self.also)]
+
+    def _range(self, value: float) -> Interval:
+        """The answers that count as `value`; of a count, a whole number is itself alone."""
+        whole = self.exact and value == int(value)
+        return (value - 0.01, value + 0.01) if whole else accepted(value)
 
     answer = property(lambda self: show(self.value, self.unit))
     wants = property(lambda self: f"a number in {self.unit}" if self.unit else "a number")
@@ -185,19 +195,19 @@ class Part(_Shown):
 
         Near the right value an extra slip keeps to the answers that are not rounded much.
         """
-        taken = self.right + [accepted(value) for value in self.rivals.values()]
+        taken = self.right + [self._range(value) for value in self.rivals.values()]
 
         def free(low: float, high: float) -> bool:
             return not any(low <= end and start <= high for start, end in taken)
 
         found = []
         for label, value in self.slips.items():
-            ends = accepted(value)
+            ends = self._range(value)
             found.append((label, ends, free(*ends)))
             taken += [ends] * found[-1][2]
         for label, value in self.extra.items():
             near = (0.9945 * value, 1.0055 * value)
-            for ends in (accepted(value), (min(near), max(near))):
+            for ends in (self._range(value), (min(near), max(near))):
                 if free(*ends):
                     found.append((label, ends, True))
                     taken.append(ends)
@@ -213,7 +223,7 @@ class Part(_Shown):
         if _inside(number, self.right):
             return Outcome(self.name, "right", "right.")
         for label, value in self.rivals.items():
-            if _inside(number, [accepted(value)]):
+            if _inside(number, [self._range(value)]):
                 return Outcome(self.name, "rival",
                                f"right for {label}, not the figure this page uses.")
         bare = self.unit in SCALED and (not isinstance(answer, str) or is_bare(answer))
@@ -232,7 +242,7 @@ class Part(_Shown):
         return {"kind": "number", "name": self.name, "label": self.label, "unit": self.unit,
                 "value": self.value, "right": [list(interval) for interval in self.right],
                 "slips": {label: list(ends) for label, ends, _ in self._ranges()},
-                "rivals": [[label, list(accepted(v))] for label, v in self.rivals.items()],
+                "rivals": [[label, list(self._range(v))] for label, v in self.rivals.items()],
                 **({"follows": _listed(self.follows)} if self.follows else {})}
 
 

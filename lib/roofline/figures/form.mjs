@@ -244,7 +244,7 @@ function render({ model, el }) {
       if (kind === "not attempted") empty.push(fields[i]);
       else if (kind !== "right") wrong.push(fields[i]);
     });
-    left.textContent = empty.length ? "not attempted: " + empty.map((one) => shown(one.part)).join(", ")
+    left.textContent = empty.length ? "not attempted: " + empty.map((one) => shown(one.part)).join("; ")
       : "";
     const here = fields.findIndex((one) => one.node.contains(document.activeElement));
     const todo = wrong.length ? wrong : empty;
