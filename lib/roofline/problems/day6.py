@@ -218,6 +218,7 @@ def twice(P: float) -> Iterator[AnyPart]:
     if apart < 1e-9 * pair or wide < 1e-9 * pair:
         raise ValueError("P has to have more than three digits")
     shown = _round(pair, 4), _round(pair, 5)  # 157.3 and 157.29
+    cut, whole = f"{three / 2e12:g}", f"{two / 2e12:g}"  # 78.6 and 79
 
     def near(end: float, off: float) -> tuple[float, ...]:
         return tuple(got for value in shown if 0.8 < (got := abs(value - end)) / off < 1.25)
@@ -226,7 +227,7 @@ def twice(P: float) -> Iterator[AnyPart]:
                                        "It is still no product; see the last part.")
     yield Part("pair", pair, "FLOP/s", f"2 × P = 2 × {show(P, 'FLOP/s', digits=6)}{page}",
                {"one core's P": P, f"all {CORES} cores": CORES * P,
-                "one stack more: a stack serves two cores": 4 * P}, label="P of the pair")
+                "doubled twice": 4 * P}, label="P of the pair")
     yield Part("apart", apart, "FLOP/s",
                f"|2 × P - 2 × P in three digits| = {show(max(pair, three), 'FLOP/s', digits=8)} - "
                f"{show(min(pair, three), 'FLOP/s', digits=8)}",
@@ -245,11 +246,11 @@ def twice(P: float) -> Iterator[AnyPart]:
                  {"clock": "the product with the clock in full, rounded once at the end",
                   "three": "twice the three digits that the page shows",
                   "guide": "twice the guide's two digits: it is documented"},
-                 "Round last. What a page shows is for the eye; what it computes with comes from "
-                 "the clock. That is why 2 × 78.6 is printed as 157.3, and 157.2 is a rounding "
-                 "doubled.",
-                 {"three": "Those digits were cut for the eye; doubling doubles what was cut.",
-                  "guide": "79 is 78.64 rounded, and 158 is the rounding twice over."},
+                 f"Round last. Twice {cut} TFLOP/s is {three / 1e12:g}, a rounding doubled. The "
+                 f"product of array and clock, doubled, is {pair / 1e12:.6g}.",
+                 {"three": f"{cut} was cut for the eye; doubling doubles what was cut.",
+                  "guide": f"{whole} is {P / 1e12:.6g} rounded, and {two / 1e12:g} is that "
+                           "rounding twice over."},
                  label="Which P belongs on the sheet?")
 
 
@@ -289,12 +290,12 @@ def issue(P: float, clock: float, K: int, N: int, floor: int) -> Iterator[AnyPar
                label="Rate without the rule")
     yield Choice("standing", "assumed",
                  {"assumed": "an assumption: documented for NeuronCore-v2, to be checked on Trn2",
-                  "documented": "documented for Trn2",
+                  "documented": "documented for Trn2 by the present guide",
                   "gone": "void: what a newer guide does not restate no longer holds"},
                  "The Trn2 guide is silent. In a profile, matmuls with N below the least settle "
                  "it: the starts lie a fixed number of cycles apart, or N.",
                  {"documented": "The Trn1 guide documents it, the Trn2 guide does not restate it, "
-                                "and the earlier reference calls its figure an estimate.",
+                                "and the earlier release's reference calls it an estimate.",
                   "gone": "Silence is no retraction. It tells you to measure."},
                  label="Standing on Trn2")
 
@@ -625,8 +626,8 @@ def vector(vector: int, fp32: int, vector_clock: float, scalar: int, scalar_cloc
     ask="A core has {engines} DMA engines. The bandwidth guide's table gives {one} for each. The "
         "overview prints that and {theory}, calls both theoretical, and shows a profile: {bytes} "
         "by one engine in {t}. What rate does the profile give? What do all engines carry by the "
-        "smaller figure, and by the larger? Which one does the profile support? What should a "
-        "transfer be like?",
+        "smaller figure, and by the larger? If that time has no fixed cost in it, which one does "
+        "the profile support? What should a transfer be like?",
     fixed=dict(engines=ENGINES, one=FACTS["dma_engine_bandwidth"],
                theory=FACTS["dma_engine_theoretical"], bytes=FACTS["dma_example_bytes"],
                t=FACTS["dma_example_time"]),
@@ -637,12 +638,13 @@ def vector(vector: int, fp32: int, vector_clock: float, scalar: int, scalar_cloc
         r.choice((14e9, 17e9, 19e9, 29e9, 33e9)), 1024 * r.choice((16, 64, 128))))
 def dma(engines: int, one: float, theory: float, bytes: float, t: float) -> Iterator[AnyPart]:
     seen = bytes / t
-    if not one < seen * 1.05 < theory:
+    if not 0.95 * one < seen < (one + theory) / 2:
         raise ValueError("the example's rate has to lie nearer to `one` than to `theory`")
+    at_most = bytes / theory
     yield Part("seen", seen, "B/s", f"bytes / t = {byte(bytes)} / {show(t, 's', digits=6)}",
                {UPSIDE_DOWN: t / bytes, "bits in place of bytes": 8 * seen,
                 "both ends of the transfer counted": 2 * seen,
-                "the fixed latency taken out, which is not in this time":
+                "the latency taken out: by the guide it lies before the start":
                 bytes / (t - FACTS["dma_fixed_latency"])} if t > 1.05 * FACTS["dma_fixed_latency"]
                else {UPSIDE_DOWN: t / bytes, "bits in place of bytes": 8 * seen,
                      "both ends of the transfer counted": 2 * seen}, label="Rate of the profile")
@@ -652,10 +654,13 @@ def dma(engines: int, one: float, theory: float, bytes: float, t: float) -> Iter
                    {"one engine alone": each, "the engines of a pair": 2 * engines * each,
                     f"the engines of {CORES} cores": CORES * engines * each}, label=label)
     yield Choice("which", "smaller", {"smaller": "the smaller", "larger": "the larger"},
-                 "The engine moved its bytes at about that rate. This is the time of the transfer "
-                 "itself: the fixed latency before it, about a microsecond, is not in it.",
-                 {"larger": "At that rate the same bytes would have taken less time."},
-                 label="Which does the profile support?")
+                 "The engine moved its bytes at about that rate. The larger figure is not "
+                 f"excluded: by it they take {time(at_most)}, and a fixed cost of "
+                 f"{show(t - at_most, 's')} in the transfer would explain the rest. The time "
+                 "includes an update of a semaphore; no page says what that costs.",
+                 {"larger": f"By it the bytes take {time(at_most)}. The rest of the time would "
+                            "have to be a fixed cost."},
+                 label="Without a fixed cost, which does the profile support?")
     yield Choice("shape", "wide",
                  {"wide": "all 128 partitions, at least 2 KiB contiguous in each, better 4 KiB",
                   "long": "one partition, as long as it will hold",
@@ -728,9 +733,10 @@ def rivals(P: float) -> Iterator[AnyPart]:
             ("f358", "stack", "358 GB/s is", "716 GB/s / 2: two cores share a stack."),
             ("f368", "engines", "368 GB/s is", "16 × 23 GB/s: a limit of the movers, not of HBM. "
              "By 27.2 GB/s an engine it would be 435 GB/s."),
-            ("f500", "sketch", "500 GB/s is", "The Trn2 guide shows it as NeuronCore-v3's, the "
-             "overview for all. Its 25 MB of SBUF and 50 GB of HBM fit no device, and it is more "
-             "than either DMA figure allows.")):
+            ("f500", "sketch", "500 GB/s is", "The Trn2 guide shows it as NeuronCore-v3's. "
+             "The overview has the same picture for all cores and calls its ranges approximate, to "
+             "calibrate a mental model. Its 25 MB of SBUF are NeuronCore-v2's 24 MiB, its 50 GB of "
+             "HBM fit no device, and 500 GB/s is more than either DMA figure allows.")):
         yield Choice(name, key, FIGURE_OF, why,
                      {other: text for other, text in NOT_FIGURE_OF.items() if other != key},
                      label=label)
@@ -934,9 +940,9 @@ def _twice_once(B: int, D: int, F: int) -> Iterator[Part]:
 @problem(
     "day6.lnc.weights",
     ask=SPLIT + "W is 2 × {B} × {D} × {F} FLOP. Find Q and I of the pair, and Q and I if w crossed "
-        "once. In linear_w_once each core loads half of w and sends it to the other, by sendrecv: "
-        "how many bytes go from SBUF to SBUF in all? How many do the DMA engines then carry, these "
-        "and HBM's? What does the sending cost?",
+        "once. In linear_w_once each core loads half of w and sends it to the other, by sendrecv "
+        "as it is by default: how many bytes go from SBUF to SBUF in all? How many do the shared "
+        "DMA engines then carry, these and HBM's? What does the sending cost?",
     fixed=dict(B=512, D=2048, F=2048),
     draw=lambda r: dict(B=r.choice((256, 768, 1024)), D=r.choice((512, 1024, 1536)),
                         F=r.choice((1024, 1536, 3072))))
@@ -953,11 +959,12 @@ def lnc_weights(B: int, D: int, F: int) -> Iterator[AnyPart]:
                 "the second load of w counted too": Q + w},
                label="Bytes that DMA engines carry", follows=("+", "Q_once", "sent"))
     yield Choice("cost", "dma",
-                 {"dma": "time of the DMA engines, and no HBM bytes",
+                 {"dma": "time of the shared DMA engines, and no HBM bytes",
                   "hbm": "HBM bytes: the cores share a bank and meet there",
                   "free": "nothing: the cores share one SBUF"},
-                 "Each core has its own SBUF. sendrecv moves from one to the other with DMA "
-                 "engines, as NKI documents it, and leaves HBM out of it.",
+                 "Each core has its own SBUF. By default sendrecv moves from one to the other with "
+                 "the shared DMA engines, and leaves HBM out of it. It can use GpSimd's own DMA "
+                 "(dma_engine.gpsimd_dma) for small tiles only.",
                  {"hbm": "They share the bank, and sendrecv does not use it.",
                   "free": "They share HBM. SBUF and PSUM are each core's own."},
                  label="What does it cost?")
@@ -1214,7 +1221,7 @@ def check_lnc(B: int, D: int, F: int) -> Iterator[AnyPart]:
 
 @problem(
     "day6.check.eviction",
-    ask="A full output tile, {rows} × {columns} in fp32, is evicted from PSUM and cast to bf16 on "
+    ask="An output tile, {rows} × {columns} in fp32, is evicted from PSUM and cast to bf16 on "
         "the way. How many bytes is it? What does the eviction cost in HBM bytes? Whose time does "
         "it take? How many HBM bytes does it take to store the tile later?",
     fixed=dict(rows=TILE, columns=BANK), draw=lambda r: dict(
