@@ -289,7 +289,7 @@ def test_phases_and_text():
     assert run.phase(0) == "the first stationary tile loads"
     assert run.phase(32) == ("matmul 1 of 2: moving column 1 of 32 enters (the next stationary "
                              "tile loads in the background)")
-    assert run.phase(64) == "matmul 1 of 2: nothing enters, a start waits 64 cycles for the next"
+    assert run.phase(64) == "matmul 1 of 2: nothing enters, starts are at least 64 cycles apart"
     assert run.phase(96 + 31) == "matmul 2 of 2: moving column 32 of 32 enters"
     assert "last sums move down" in run.phase(96 + 32)
     shown = Clockwork(128, 128, 64, matmuls=2, load="shown")

@@ -232,6 +232,7 @@ def test_from_start_to_end_by_keyboard_alone(page_of):  # noqa: F811
     assert says(page) == "Choose one of the three, or skip the guess."
     page.keyboard.press("Space")
     page.keyboard.press("Enter")
+    assert not page.get_by_text("What does the rate do?").is_visible()  # it is answered now
     assert says(page).startswith("It falls from 91.75 TFLOP/s to 45.88 TFLOP/s.")
     assert "You said so." in says(page)
     assert page.evaluate("document.activeElement.type") == "range"  # the cycle

@@ -349,7 +349,7 @@ class Clockwork:
         elif i + 1 == self.matmuls:
             return f"{here}no column is left to enter, the last sums move down"
         elif q < self.mm_cycles:
-            words = f"{here}nothing enters, a start waits {self.mm_cycles} cycles for the next"
+            words = f"{here}nothing enters, starts are at least {self.mm_cycles} cycles apart"
         else:
             return f"{here}nothing enters, the next stationary tile loads"
         if self.load == "hidden" and i + 1 < self.matmuls and q < self.load_cycles:
@@ -373,7 +373,8 @@ class Clockwork:
         pes = self.rows * self.columns
         text = (f"Cycle {cycle} of {self.cycles - 1}: {phase}. {active:,} of {pes:,} PEs multiply "
                 f"({units.significant(100 * active / pes)} %); {macs:,} MACs so far, "
-                f"{units.show(rate, 'FLOP/s', 4)} over the last {window} cycles, "
+                f"{units.show(rate, 'FLOP/s', 4)} over the last "
+                f"{f'{window} cycles' if window > 1 else 'cycle'}, "
                 f"{units.show(average, 'FLOP/s', 4)} since cycle 0.")
         return Moment(cycle, phase, active, macs, active / pes, rate, average, text)
 

@@ -79,7 +79,7 @@ function engine(chip, { K, M, N, dtype, matmuls, load, array }) {
     } else if (i + 1 === matmuls) {
       return `${here}no column is left to enter, the last sums move down`;
     } else if (q < mm) {
-      words = `${here}nothing enters, a start waits ${mm} cycles for the next`;
+      words = `${here}nothing enters, starts are at least ${mm} cycles apart`;
     } else return `${here}nothing enters, the next stationary tile loads`;
     if (load === "hidden" && i + 1 < matmuls && q < loading) {
       words += " (the next stationary tile loads in the background)";
@@ -94,7 +94,7 @@ function engine(chip, { K, M, N, dtype, matmuls, load, array }) {
     return { cycle, phase: phase(cycle), active: busy, macs: done, utilisation: busy / pes,
       rate: recent, average, span, text: `Cycle ${cycle} of ${cycles - 1}: ${phase(cycle)}. ${
         whole(busy)} of ${whole(pes)} PEs multiply (${percent(busy / pes)}); ${
-        whole(done)} MACs so far, ${flops(recent)} over the last ${span} cycles, ${
+        whole(done)} MACs so far, ${flops(recent)} over the last ${span > 1 ? `${span} cycles` : "cycle"}, ${
         flops(average)} since cycle 0.` };
   }
   let fullest;
@@ -365,7 +365,8 @@ function render({ model, el }) {
     legend.dataset.toy = state.array > 0;
     legend.replaceChildren(...one("moving", "moving tile, about to enter"),
       ...(state.shaded ? one("busy", "busy in every cycle so far")
-        : [...one("busy", "multiplies"), ...(state.matmuls > 1 ? one("busy-odd", "for the next matmul") : []),
+        : [...(state.matmuls > 1 ? [...one("busy", "multiplies, matmul 1, 3, ..."),
+          ...one("busy-odd", "matmul 2, 4, ...")] : one("busy", "multiplies")),
           ...(run.used < run.rows ? one("pass", "passes a sum on") : []), ...one("held", "holds a weight, idle"),
           ...one("empty", "no weight")]), state.array ? "" : "· below: sums in PSUM");
   }
@@ -379,8 +380,8 @@ function render({ model, el }) {
     const before = runOf(first), after = runOf({ ...first, K: model.get("half") });
     const ratio = after.rate / before.rate;
     return [make("strong", {}, `It falls from ${flops(before.rate)} to ${flops(after.rate)}.`),
-      " A column still takes its cycle, whatever K is: the rows without weights have nothing to do "
-      + `with it. What is left is ${percent(ratio)}.`, state.choice === "half" ? " You said so."
+      ` A column takes its cycle whatever K is. With K = ${model.get("half")}, the rows without weights `
+      + `do no work in it; what is left is ${percent(ratio)}.`, state.choice === "half" ? " You said so."
         : state.choice ? ` You said: ${GUESSES[state.choice]}.` : "",
       " Now play it with the full tile, and change K."];
   }
@@ -486,8 +487,8 @@ function render({ model, el }) {
     keys();
     update(false);
   });
-  const picks = make("div", { class: "rl-row" }), tile = make("div", { class: "rl-row rl-tile" });
-  const more = make("div", { class: "rl-row" });
+  const picks = make("div", { class: "rl-row rl-picks" }), tile = make("div", { class: "rl-row rl-tile" });
+  const more = make("div", { class: "rl-row rl-picks" });
   function choices() {
     const changed = (to) => {
       stop();
@@ -538,6 +539,7 @@ function render({ model, el }) {
 
   function reveal(to) {
     state.revealed = true;
+    question.lastElementChild.hidden = true;  // what was asked
     setUp(to ?? {});
     naming();
     transport.replaceChildren(
