@@ -25,6 +25,11 @@ def tiles(what, size, tile):
     return size // tile
 
 
+def same(what, size, expected):
+    """Refuses an input whose size does not fit the others: a wrong count would say nothing."""
+    assert size == expected, f"{what}: expected {expected}, got {size}"
+
+
 # --- reuse inside one op: C = AB in four mappings ---------------------------------------------
 #
 # a is A transposed, [K, M], the stationary operand; b is B, [K, N], the moving one; C is [M, N].
@@ -33,7 +38,7 @@ def tiles(what, size, tile):
 
 @nki.jit
 def matmul_reload(a, b):
-    """Nothing stays: each product of two tiles loads both.
+    """No input stays: each product of two tiles loads both.
 
     r_A       N / 512: A comes once for every column of C tiles
     r_B       M / 128: B comes once for every row of C tiles
@@ -41,6 +46,7 @@ def matmul_reload(a, b):
     """
     K, M = a.shape
     N = b.shape[1]
+    same("K of b, as of a", b.shape[0], K)
     c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm, name="c")
     for m in range(tiles("M", M, TILE)):
         for n in range(tiles("N", N, BANK)):
@@ -67,6 +73,7 @@ def matmul_a_stays(a, b):
     """
     K, M = a.shape
     N = b.shape[1]
+    same("K of b, as of a", b.shape[0], K)
     c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm, name="c")
     for m in range(tiles("M", M, TILE)):
         a_block = nl.ndarray((TILE, tiles("K", K, TILE), TILE), dtype=a.dtype, buffer=nl.sbuf)
@@ -97,6 +104,7 @@ def matmul_b_stays(a, b):
     """
     K, M = a.shape
     N = b.shape[1]
+    same("K of b, as of a", b.shape[0], K)
     c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm, name="c")
     b_sbuf = nl.ndarray((TILE, tiles("K", K, TILE), N), dtype=b.dtype, buffer=nl.sbuf)
     for k in range(K // TILE):
@@ -129,6 +137,7 @@ def matmul_c_stays(a, b, rows=256, columns=1024):
     """
     K, M = a.shape
     N = b.shape[1]
+    same("K of b, as of a", b.shape[0], K)
     m_tiles = tiles("rows", rows, TILE)
     n_tiles = tiles("columns", columns, BANK)
     assert m_tiles * n_tiles <= BANKS, (
@@ -191,6 +200,7 @@ def mlp_up(x, w_up, block=512):
     """
     D, B = x.shape
     F = w_up.shape[1]
+    same("D of w_up, as of x", w_up.shape[0], D)
     h = nl.ndarray((F, B), dtype=x.dtype, buffer=nl.shared_hbm, name="h")
     w_sbuf = nl.ndarray((TILE, tiles("D", D, TILE), F), dtype=w_up.dtype, buffer=nl.sbuf)
     for k in range(D // TILE):
@@ -242,6 +252,7 @@ def mlp_down(g, w_down, block=512):
     """
     F, B = g.shape
     D = w_down.shape[1]
+    same("F of w_down, as of g", w_down.shape[0], F)
     y = nl.ndarray((B, D), dtype=g.dtype, buffer=nl.shared_hbm, name="y")
     w_sbuf = nl.ndarray((TILE, tiles("F", F, TILE), D), dtype=w_down.dtype, buffer=nl.sbuf)
     for f in range(F // TILE):
@@ -276,6 +287,9 @@ def mlp_fused(x, w_up, w_down, block=128):
     """
     D, B = x.shape
     F = w_up.shape[1]
+    same("D of w_up, as of x", w_up.shape[0], D)
+    same("F of w_down, as of w_up", w_down.shape[0], F)
+    same("D of w_down, as of x", w_down.shape[1], D)
     y = nl.ndarray((B, D), dtype=x.dtype, buffer=nl.shared_hbm, name="y")
     up_sbuf = nl.ndarray((TILE, tiles("D", D, TILE), F), dtype=w_up.dtype, buffer=nl.sbuf)
     down_sbuf = nl.ndarray((TILE, tiles("F", F, TILE), D), dtype=w_down.dtype, buffer=nl.sbuf)
@@ -326,6 +340,8 @@ def attention_scores(q, k):
     HBM       2 p Ld read, p LL written
     """
     d, L = q.shape
+    same("d of k, as of q", k.shape[0], d)
+    same("L of k, as of q", k.shape[1], L)
     s = nl.ndarray((L, L), dtype=q.dtype, buffer=nl.shared_hbm, name="s")
     q_sbuf = nl.ndarray((d, L), dtype=q.dtype, buffer=nl.sbuf)
     k_sbuf = nl.ndarray((d, L), dtype=k.dtype, buffer=nl.sbuf)
@@ -352,6 +368,7 @@ def attention_softmax(s):
     On chip   (p + 4) L bytes per partition: a row's exponentials in fp32 beside S, then beside A
     """
     L = s.shape[1]
+    same("rows of s, as columns", s.shape[0], L)
     a = nl.ndarray((L, L), dtype=s.dtype, buffer=nl.shared_hbm, name="a")
     for i in range(tiles("L", L, TILE)):
         row = nl.ndarray((TILE, L), dtype=s.dtype, buffer=nl.sbuf)
@@ -384,6 +401,8 @@ def attention_values(a, v, block=512):
     HBM       p (LL + Ld) read, p Ld written
     """
     L, d = v.shape
+    same("rows of a, L of v", a.shape[0], L)
+    same("columns of a, L of v", a.shape[1], L)
     o = nl.ndarray((L, d), dtype=v.dtype, buffer=nl.shared_hbm, name="o")
     v_sbuf = nl.ndarray((TILE, tiles("L", L, TILE), d), dtype=v.dtype, buffer=nl.sbuf)
     for j in range(L // TILE):
@@ -418,6 +437,10 @@ def attention_fused(q, k, v):
               op: W stays 4 LLd
     """
     d, L = q.shape
+    same("d of k, as of q", k.shape[0], d)
+    same("L of k, as of q", k.shape[1], L)
+    same("L of v, as of q", v.shape[0], L)
+    same("d of v, as of q", v.shape[1], d)
     o = nl.ndarray((L, d), dtype=v.dtype, buffer=nl.shared_hbm, name="o")
     q_sbuf = nl.ndarray((d, L), dtype=q.dtype, buffer=nl.sbuf)
     k_sbuf = nl.ndarray((d, L), dtype=k.dtype, buffer=nl.sbuf)

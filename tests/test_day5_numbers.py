@@ -630,8 +630,8 @@ SLIPS = {
         ("C", 16, "tiles of C counted")],
     "day5.tilings": [
         ("keeps_1", 2 * 128 * 128, "one tile"), ("keeps_2", 2 * 1536 * 1024, "whole operand"),
-        ("r_A_1", 3, "nothing stays"), ("r_B_1", 1, "swapped"), ("r_A_2", 12, "of 128 columns"),
-        ("r_B_2", 10, "nothing stays"), ("Q_1", ROWS_OF_A / 2, "elements"),
+        ("r_A_1", 3, "no input stays"), ("r_B_1", 1, "swapped"), ("r_A_2", 12, "of 128 columns"),
+        ("r_B_2", 10, "no input stays"), ("Q_1", ROWS_OF_A / 2, "elements"),
         ("Q_2", 2 * (1280 * 1024 + 1024 * 1536 + 1280 * 1536), "loaded once"),
         ("I_2", TILINGS_W / COLUMNS_OF_B / 2, "one FLOP")],
     "day5.spill": [
@@ -646,7 +646,8 @@ SLIPS = {
         ("N_trn2", 3072, "MB"), ("r_A_trn1", 7, "MB"), ("r_A_trn2", 6, "MB")],
     "day5.mlp.unfused": [
         ("up", 12 * MIB, "h left out"), ("gelu", 16 * MIB, "read or the write"), ("k", 2, "alone"),
-        ("Q", FUSED, "one kernel"), ("Q", THREE / 2, "elements"), ("Q", 56 * MIB, "half"),
+        ("k", 6, "input and output"), ("Q", FUSED, "one kernel"),
+        ("Q", THREE / 2, "elements"), ("Q", 56 * MIB, "half"),
         ("I", 1365, "one kernel")],
     "day5.mlp.fused": [
         ("weights", 8 * MIB, "one of the two"), ("W", MLP_W / 2, "projections"),
@@ -663,7 +664,8 @@ SLIPS = {
         ("best_fused", 558.6e-6, "without overlap"),
         ("best_fused", 54.6e-6, "Scalar Engine alone")],
     "day5.chain": [
-        ("k_four", 3, "writes alone"), ("k_two", 6, "a and u cross"), ("k_two", 4, "u crosses"),
+        ("k_four", 3, "writes alone"), ("k_four", 5, "one of the six"),
+        ("k_two", 6, "a and u cross"), ("k_two", 4, "u crosses"),
         ("Q_four", SX * 3 + SWEIGHTS, "intermediates left out"), ("Q_two", 2 * SX + SWEIGHTS,
                                                                   "s left out"),
         ("Q_one", 2 * SX + SWEIGHTS * 2 / 3, "not three"),
@@ -738,7 +740,7 @@ SLIPS = {
         ("r_A", 3, "swapped"), ("r_A", 4, "either"), ("r_B", 12, "stationary"),
         ("banks", 6, "blocks in C"), ("banks", 32, "128 × 128"), ("banks", 2, "512 × 512"),
         ("Q", 2 * (1536 * 768 + 768 * 2048 + 1536 * 2048), "loaded once"),
-        ("Q", 2 * (4 * 1536 * 768 + 12 * 768 * 2048 + 1536 * 2048), "nothing stays")],
+        ("Q", 2 * (4 * 1536 * 768 + 12 * 768 * 2048 + 1536 * 2048), "no input stays")],
     "day5.count.do.own": [
         ("Q", "29 MB", "written left out"), ("Q", "11 MB", "read left out"),
         ("Q", "18 MB", "the difference"), ("I", 40e6 / 12e9, "upside down"),
@@ -764,6 +766,34 @@ def test_a_misconception_is_recognised(id, name, answer, words):
     line, report = repr(wrong.value).splitlines()[0], wrong.value.report
     assert next(o.kind for o in report.outcomes if o.name == name) == "slip", line
     assert words in line.partition("Looks like")[2], line
+
+
+# What is counted, not measured: its neighbours are wrong, however near they are.
+COUNTED = {
+    "day5.uses": "A B", "day5.tilings": "r_A_1 r_B_1 r_A_2 r_B_2", "day5.order": "r_A r_B C",
+    "day5.spill": "trips", "day5.capacity": "N_trn1 N_trn2 r_A_trn1 r_A_trn2",
+    "day5.mlp.unfused": "k", "day5.chain": "k_four k_two",
+    "day5.do.two_tilings": "r_A_1 r_B_1 r_A_2 r_B_2", "day5.do.chain": "k",
+    "day5.count.reload": "runs r_A r_B", "day5.count.fused": "k", "day5.count.do.inside": "r_w",
+    "day5.count.do.block": "r_A r_B banks", "day5.count.check.lines": "r_B"}
+
+
+@pytest.mark.parametrize("id", NUMBERS)
+def test_a_count_is_right_to_the_last_digit(id):
+    counts = {part.name: part for part in ask(id).parts if getattr(part, "exact", False)}
+    assert sorted(counts) == sorted(COUNTED.get(id, "").split())
+    for name, part in counts.items():
+        assert part.judge(NUMBERS[id][name]).kind == "right"
+        for near in (NUMBERS[id][name] - 1, NUMBERS[id][name] + 1):
+            assert part.judge(near).kind in ("slip", "off")
+
+
+@pytest.mark.parametrize("id", NUMBERS)
+def test_no_slip_says_a_thing_twice(id):
+    for part in ask(id).parts:
+        for label in getattr(part, "slips", {}):
+            causes = label.removeprefix("either ").split(", or ")
+            assert len({*causes}) == len(causes), label
 
 
 def test_every_question_with_numbers_has_its_slips_here():

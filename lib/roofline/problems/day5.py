@@ -70,9 +70,10 @@ def _reloaded(op: Matmul, r_A: int, r_B: int, name: str = "Q", label: str = "",
 
 def _times(name: str, value: int, why: str, slips: Mapping[str, float], label: str,
            extra: Mapping[str, float] | None = None) -> Part:
-    """A whole number; a slip that comes to the right one is left out."""
+    """A count; a slip that comes to the right one is left out."""
     return Part(name, value, "", why, {text: other for text, other in slips.items()
-                                       if other != value}, label=label, extra=extra or {})
+                                       if other != value}, label=label, extra=extra or {},
+                exact=True)
 
 
 def _matmul_work(op: Matmul) -> Part:
@@ -145,7 +146,7 @@ def open_sheet(rows: int, columns: int, clock: float, device: float, cores: int,
 @problem(
     "day5.uses",
     ask="C = A B in bf16; A is {M} × {K}, B is {K} × {N}. In how many multiply-adds is each "
-        "element of A used, and each of B? How many multiply-adds are there in all? If nothing "
+        "element of A used, and each of B? How many multiply-adds are there in all? If no input "
         "stayed on chip, so that each of them had to fetch its two numbers, how many bytes would "
         "be read (none)? And if every element were fetched once and then stayed (once)? What "
         "decides how often an element is used?",
@@ -158,11 +159,13 @@ def uses(M: int, K: int, N: int) -> Iterator[AnyPart]:
     yield Part("A", N, "", f"N = {N:,}\nAn element of A meets every column of B.",
                {"M in place of N: that is how often B's are used": M,
                 "K in place of N: that is the length of one sum": K,
-                "FLOPs counted, not multiply-adds": 2 * N}, label="Uses of each element of A")
+                "FLOPs counted, not multiply-adds": 2 * N}, label="Uses of each element of A",
+               exact=True)
     yield Part("B", M, "", f"M = {M:,}\nAn element of B meets every row of A.",
                {"N in place of M: that is how often A's are used": N,
                 "K in place of M: that is the length of one sum": K,
-                "FLOPs counted, not multiply-adds": 2 * M}, label="Uses of each element of B")
+                "FLOPs counted, not multiply-adds": 2 * M}, label="Uses of each element of B",
+               exact=True)
     yield Part("adds", adds, "", f"M × K × N = {M:,} × {K:,} × {N:,}",
                {"FLOPs counted, not multiply-adds": 2 * adds,
                 "the numbers of C; each takes K of them": M * N,
@@ -171,7 +174,7 @@ def uses(M: int, K: int, N: int) -> Iterator[AnyPart]:
                {ELEMENTS: 2 * adds, "one number fetched, not two": P * adds,
                 "each element fetched once": P * (M * K + K * N),
                 "4 bytes a number, as in fp32": 4 * P * adds},
-               label="Bytes read, nothing stays", follows=("*", 2 * P, "adds"))
+               label="Bytes read, no input stays", follows=("*", 2 * P, "adds"))
     yield Part("once", P * (M * K + K * N), "B", f"p (M K + K N) = {P} bytes × ({M:,} × {K:,} + "
                f"{K:,} × {N:,})",
                {ELEMENTS: M * K + K * N, "C counted, and it is not read":
@@ -245,23 +248,27 @@ def best(n: int, ridge: float) -> Iterator[AnyPart]:
 def tilings(M: int, K: int, N: int) -> Iterator[AnyPart]:
     _whole(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
     op, m, n, k = Matmul(M, K, N), M // TILE, N // WIDE, K // TILE
-    for at, r_A, r_B, tile, size in ((1, 1, m, TILE, M), (2, n, 1, WIDE, N)):
-        block, whole = P * tile * K, P * size * K
+    for at, r_A, r_B, tile, size, stays in ((1, 1, m, TILE, M, "rows"),
+                                            (2, n, 1, WIDE, N, "columns")):
+        block, whole, blocks = P * tile * K, P * size * K, size // tile
+        once = f"loads / blocks = {blocks} / {blocks}\nEach block of {stays} is loaded once."
+        passes = (f"{'MN'[at - 1]} / {tile} = {size:,} / {tile}\nEach block of {stays} passes all "
+                  f"of {'BA'[at - 1]}.")
         who, Q = f", nest {at}", op.reloaded(r_A, r_B).hbm_bytes
         yield Part(f"keeps_{at}", block, "B", f"p × {tile} × K = {P} bytes × {tile} × {K:,}",
                    {ELEMENTS: block / P, "one tile, not all of K": P * tile * TILE,
                     "the whole operand, not one block": whole,
                     "4 bytes a number, as in fp32": 2 * block},
                    label="Bytes that stay" + who)
-        yield _times(f"r_A_{at}", r_A, f"loads / tiles = {r_A * m * k} / {m * k}",
+        yield _times(f"r_A_{at}", r_A, once if at == 1 else passes,
                      {SWAPPED: r_B, ONCE: 1, "each use counted as a load": N,
                       "tiles of 128 columns of B: they have 512": N // TILE,
-                      "nothing stays, in either nest": n, "the tiles of A counted": m * k},
+                      "no input stays, in either nest": n, "the tiles of A counted": m * k},
                      "Crossings of A" + who)
-        yield _times(f"r_B_{at}", r_B, f"loads / tiles = {r_B * n * k} / {n * k}",
+        yield _times(f"r_B_{at}", r_B, passes if at == 1 else once,
                      {SWAPPED: r_A, ONCE: 1, "each use counted as a load": M,
                       "blocks of 512 rows of A: they have 128": M / WIDE,
-                      "nothing stays, in either nest": m, "the tiles of B counted": n * k},
+                      "no input stays, in either nest": m, "the tiles of B counted": n * k},
                      "Crossings of B" + who)
         yield _reloaded(op, r_A, r_B, f"Q_{at}", "Q" + who, (f"r_A_{at}", f"r_B_{at}"))
         yield _intensity(op.flops, Q, {ONCE: op.algorithmic.intensity}, f"I_{at}", f"Q_{at}",
@@ -318,7 +325,7 @@ def order_(m: int, n: int, k: int, order: str) -> Iterator[AnyPart]:
                    {**other, "each step counted as a load": m * n * k,
                     **{f"tiles of {dim} counted, a dim that {tensor} has": counts[dim]
                        for dim in HAS[tensor]},
-                    f"the tiles of {tensor} counted": tiles}, label=label)
+                    f"the tiles of {tensor} counted": tiles}, label=label, exact=True)
     right = STAYS[order[-1]]
     yield Choice("stays", right,
                  {"A": "A, the input: input-stationary", "B": "B, the weights: weight-stationary",
@@ -354,7 +361,7 @@ def spill(M: int, K: int, N: int, slice: int) -> Iterator[AnyPart]:
                {"the last slice counted: it stores C itself": slices,
                 "the first slice left out: its sums leave as well": trips - 1 if trips > 2
                 else trips + 2, "writes and reads counted one by one": 2 * trips,
-                "K counted, not its slices": K}, label="Round trips of partial sums")
+                "K counted, not its slices": K}, label="Round trips of partial sums", exact=True)
     yield Part("each", each, "B", f"2 × 4 × M N = 2 × {FP32} bytes × {M:,} × {N:,}",
                {"written and not read back": each / 2,
                 "2 bytes a number: partial sums are fp32": each * P / FP32, ELEMENTS: each / FP32,
@@ -497,8 +504,9 @@ def unfused(B: int, D: int, F: int) -> Iterator[AnyPart]:
         yield part
     yield Part("k", 4, "", "h written + h read + g written + g read = 1 + 1 + 1 + 1",
                {"writes alone, or one tensor alone": 2, "one of the four crossings left out": 3,
-                "the two intermediates counted, not their crossings, and one of them twice": 6,
-                "the two bytes of a number counted in": 8}, label="Crossings, h and g together")
+                "x and y counted as well: they are input and output": 6,
+                "the two bytes of a number counted in": 8}, label="Crossings, h and g together",
+               exact=True)
     yield replace(_mlp_traffic(op, "Q"), follows=("+", "up", "gelu", "down"))
     yield _intensity(op.flops, op.algorithmic.hbm_bytes,
                      {"h and g left out, as in one kernel": op.fused.algorithmic.intensity})
@@ -675,8 +683,8 @@ def chain(B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield Part("k_four", 6, "", "a + u + s = 2 + 2 + 2\nEach is written once and read once.",
                {"writes alone": 3, "one of the three intermediates left out": 4,
                 "x counted as an intermediate: it is an input": 8,
-                "h and g of an MLP with GELU, and one more read": 5},
-               label="Crossings, four kernels")
+                "one of the six crossings left out": 5}, label="Crossings, four kernels",
+               exact=True)
     yield Part("Q_four", four, "B", f"p (3 B D + 3 D F + 6 B F) = {P} bytes × (3 × {sizes[0]} + 3 "
                f"× {sizes[1]} + 6 × {sizes[2]})\nGate and up are two kernels, so each reads x.",
                {ELEMENTS: four / P, "the intermediates left out": four - 6 * wide,
@@ -688,7 +696,7 @@ def chain(B: int, D: int, F: int) -> Iterator[AnyPart]:
                       four - 2 * thin, "x and y left out": four - 3 * thin})
     yield Part("k_two", 2, "", "a + u + s = 0 + 0 + 2",
                {"the write alone": 1, "a and u cross as well": 6, "u crosses as well": 4,
-                "nothing crosses, as in one kernel": 0}, label="Crossings, two kernels")
+                "nothing crosses, as in one kernel": 0}, label="Crossings, two kernels", exact=True)
     yield Part("Q_two", two, "B", f"p (2 B D + 3 D F + 2 B F) = {P} bytes × (2 × {sizes[0]} + 3 × "
                f"{sizes[1]} + 2 × {sizes[2]})",
                {ELEMENTS: two / P, "s left out, though it crosses": one,
@@ -766,8 +774,10 @@ def two_tilings(M: int, K: int, N: int, rows: int, columns: int) -> Iterator[Any
                   "the block's columns in place of its rows": M / columns,
                   "each use counted as a load": M, "slices of K counted": k},
                  "Crossings of B, nest 1")
-    for name, tiles, first in (("A", M // TILE * k, n), ("B", N // WIDE * k, m)):
-        yield _times(f"r_{name}_2", 1, f"loads / tiles = {tiles} / {tiles}",
+    for name, blocks, first, why in (
+            ("A", M // TILE, n, "Each block of 128 rows of A passes B, and does not come back."),
+            ("B", 1, m, "B is loaded once, before all loops, and stays.")):
+        yield _times(f"r_{name}_2", 1, f"loads / blocks = {blocks} / {blocks}\n{why}",
                      {"as often as in nest 1": first, "blocks of 128 rows counted": M // TILE,
                       "blocks of 512 columns counted": N // WIDE, "slices of K counted": k},
                      f"Crossings of {name}, nest 2")
@@ -885,7 +895,7 @@ def do_chain(B: int, D: int, F: int) -> Iterator[AnyPart]:
                 "counted, not their crossings": 4, "one of the four intermediates left out": 6,
                 "x counted as an intermediate: it is an input": 10,
                 "y counted as an intermediate: it is the output": 9},
-               label="Crossings, all together")
+               label="Crossings, all together", exact=True)
     yield _mlp_work(op, "norm, act and add are left out")
     yield Part("Q_apart", apart, "B", f"p (7 B D + 2 D F + 4 B F) = {P} bytes × (7 × {B:,} × {D:,} "
                f"+ 2 × {D:,} × {F:,} + 4 × {B:,} × {F:,})\nx is read by the norm and by the add; "
@@ -947,8 +957,7 @@ def check_attention(L: int, d: int, ridge: float) -> Iterator[AnyPart]:
                        ends * 3 / 4, "S crosses, written and read back": ends + 2 * wide})},
                    label=f"Q, {who}",
                    extra={"Q, K, V and O left out": 4 * wide} if name == "apart" else {})
-        yield replace(_intensity(W, Q, {"one of the two products left out, or a multiply-add "
-                                        "counted as one FLOP": W / 2 / Q,
+        yield replace(_intensity(W, Q, {"one of the two products left out": W / 2 / Q,
                                         "S and A left out" if name == "apart" else "S and A cross":
                                         W / (ends if name == "apart" else ends + 4 * wide)},
                                  f"I_{name}", f"Q_{name}", f"I, {who}"),
@@ -981,17 +990,18 @@ def reload(M: int, K: int, N: int) -> Iterator[AnyPart]:
                {"one of the loops left out: it runs in all three": m * k,
                 "tiles of 128 columns of B: they have 512": m * k * N // TILE,
                 "the loop over M left out": n * k,
-                "multiply-adds counted, not steps": M * N * K}, label="Runs of the line")
+                "multiply-adds counted, not steps": M * N * K}, label="Runs of the line",
+               exact=True)
     yield Part("r_A", n, "", f"N / 512 = {N:,} / 512\nA tile of A is loaded for each of the "
                f"{n} columns of C tiles.",
                {"r_A and r_B swapped": m, "each use counted as a load: a tile in SBUF serves many":
                 N, "a row of 128 in place of a moving tile's 512 columns": N / TILE,
-                "each tile loaded once": 1}, label="Crossings of A")
+                "each tile loaded once": 1}, label="Crossings of A", exact=True)
     yield Part("r_B", m, "", f"M / 128 = {M:,} / 128\nA tile of B is loaded for each of the "
                f"{m} rows of C tiles.",
                {"r_A and r_B swapped": n, "each use counted as a load: a tile in SBUF serves many":
                 M, "a moving tile's 512 in place of a stationary tile's 128": M / WIDE,
-                "each tile loaded once": 1}, label="Crossings of B")
+                "each tile loaded once": 1}, label="Crossings of B", exact=True)
     yield Part("Q", Q, "B", f"p (r_A M K + r_B K N + M N) = {P} bytes × ({n} × {M:,} × {K:,} + {m} "
                f"× {K:,} × {N:,} + {M:,} × {N:,})",
                {"each tile loaded once": op.algorithmic.hbm_bytes, ELEMENTS: Q / P,
@@ -1078,7 +1088,7 @@ def fused(B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield Part("k", 4, "", "h written + h read + g written + g read = 1 + 1 + 1 + 1",
                {"writes alone, or one tensor alone": 2, "one of the four crossings left out": 3,
                 "one intermediate, one way": 1, "the two bytes of a number counted in": 8},
-               label="Crossings, h and g together")
+               label="Crossings, h and g together", exact=True)
     yield Part("Q_three", apart, "B", f"p (2 B D + 2 D F + 4 B F) = {P} bytes × (2 × {B:,} × {D:,} "
                f"+ 2 × {D:,} × {F:,} + 4 × {B:,} × {F:,})",
                {"h and g left out, as in one kernel": Q,
@@ -1247,7 +1257,7 @@ def inside(B: int, D: int, F: int) -> Iterator[AnyPart]:
                {"the load as it was, before the loop": 1,
                 "tokens counted, not blocks of tokens": B, "blocks of 512 tokens": B / WIDE,
                 "one block left out: the first loads too": times - 1 if times > 2 else times + 1},
-               label="Crossings of w")
+               label="Crossings of w", exact=True)
     yield Part("Q", Q, "B", f"p (B D + r_w D F + B F) = {P} bytes × ({B:,} × {D:,} + {times} × "
                f"{D:,} × {F:,} + {B:,} × {F:,})",
                {"w counted once, as before": once, ELEMENTS: Q / P,
@@ -1279,21 +1289,25 @@ def block(M: int, K: int, N: int, rows: int, columns: int) -> Iterator[AnyPart]:
     yield Part("r_A", r_A, "", f"N / columns = {N:,} / {columns:,}",
                {"r_A and r_B swapped": r_B, "each tile loaded once": 1,
                 "a moving tile's 512 in place of the block's columns": N / WIDE,
-                "the block's rows in place of its columns": N / rows}, label="Crossings of A")
+                "the block's rows in place of its columns": N / rows}, label="Crossings of A",
+               exact=True)
     yield Part("r_B", r_B, "", f"M / rows = {M:,} / {rows:,}",
                {"r_A and r_B swapped": r_A, "each tile loaded once": 1,
                 "a stationary tile's 128 in place of the block's rows": M / TILE,
-                "the block's columns in place of its rows": M / columns}, label="Crossings of B")
+                "the block's columns in place of its rows": M / columns}, label="Crossings of B",
+               exact=True)
     yield Part("banks", banks, "", f"rows / 128 × columns / 512 = {rows // TILE} × "
                f"{columns // WIDE}",
                {"the number of blocks in C": r_A * r_B, "one bank for every 128 × 128":
                 rows * columns // TILE**2, "one bank for every 512 × 512": rows * columns / WIDE**2,
-                "the whole of C, not one block": M * N // (TILE * WIDE)}, label="PSUM banks")
+                "the whole of C, not one block": M * N // (TILE * WIDE)}, label="PSUM banks",
+               exact=True)
     yield Part("Q", Q, "B", f"p (r_A M K + r_B K N + M N) = {P} bytes × ({r_A} × {M:,} × {K:,} + "
                f"{r_B} × {K:,} × {N:,} + {M:,} × {N:,})",
                {"each tile loaded once": op.algorithmic.hbm_bytes, ELEMENTS: Q / P,
                 "C left out, though its store crosses": Q - P * M * N,
-                "nothing stays: tiles of 128 and 512": op.reloaded(N // WIDE, M // TILE).hbm_bytes},
+                "no input stays: tiles of 128 and 512":
+                op.reloaded(N // WIDE, M // TILE).hbm_bytes},
                follows=("*", P, ("+", ("*", "r_A", M * K), ("*", "r_B", K * N), M * N)))
     yield _intensity(W, Q, {"each tile loaded once": op.algorithmic.intensity})
 
@@ -1354,7 +1368,8 @@ def lines(a: int, b: int, mm: int, c: int, K: int, N: int) -> Iterator[AnyPart]:
                f"{N:,})",
                {"the line's runs, not how often a byte crosses": b,
                 "tiles taken as [128, 128]": b * small / B, "the ratio upside down": B / b / large,
-                "elements over bytes": b * large / B / P}, label="Crossings of B")
+                "elements over bytes": b * large / B / P}, label="Crossings of B",
+               exact=not b * large % B)
     yield Part("W", W, "FLOP", f"2 × 128 × 128 × 512 × mm = 2 × 128 × 128 × 512 × {mm}",
                {ONE_FLOP: W / 2, "one matmul counted, not all": W / mm,
                 "tiles taken as [128, 128]": W / 4, "the contraction left out": W / TILE})
