@@ -2,6 +2,7 @@
 
 import random
 import re
+from functools import cache
 from itertools import combinations_with_replacement, permutations, product
 from math import ceil, sqrt
 
@@ -24,16 +25,18 @@ def cut(pieces, step):
     return tuple(min(step, length - start) for length in pieces for start in range(0, length, step))
 
 
-def fates(size, unit, own):
-    """All that loops over one dim can do to three names, with up to two loops before each.
+@cache
+def fates(size, unit, own, names=3, most=2):
+    """All that loops over one dim can do to some names, with up to two loops before each.
 
-    own       which of the three tensors does not have the dim: it comes once for each piece
-    returns   {(largest piece at each of the other two, pieces at the own one)}
+    own       which of the names does not have the dim: it comes once for each piece
+    returns   {(largest piece at each of the others, pieces at the own one)}
     """
     steps = range(unit, size + unit, unit)
-    some = [(), *((s,) for s in steps), *combinations_with_replacement(reversed(steps), 2)]
+    some = [loops for n in range(most + 1)
+            for loops in combinations_with_replacement(reversed(steps), n)]
     found = set()
-    for gaps in product(some, repeat=3):
+    for gaps in product(some, repeat=names):
         pieces, at = (size,), []
         for loops in gaps:
             for step in loops:
@@ -59,6 +62,22 @@ def every_nest(M, K, N, tile, p):
     return found
 
 
+def every_nest_with_c_twice(M, K, N, tile, p):
+    """(Q, bytes of the blocks of A, B and the outer C, bytes of the inner C's block)."""
+    found = set()
+    for order in sorted(set(permutations("ABCC"))):
+        a, b, c = map(order.index, "ABC")
+        again = order.index("C", c + 1)
+        mapped = (fates(*one, 4, 1) for one in (
+            (N, tile[2], a), (M, tile[0], b), (K, tile[1], c)))
+        for n, m, k in product(*mapped):
+            q = (p * (n[a] * M * K + m[b] * K * N + M * N)
+                 + 2 * FP32 * (k[c] - 1) * M * N)
+            found.add((q, p * (m[a] * k[a] + k[b] * n[b]) + FP32 * m[c] * n[c],
+                       FP32 * m[again] * n[again]))
+    return found
+
+
 SMALL = [
     # M, K, N, tile
     (4, 4, 4, (1, 1, 1)), (3, 4, 2, (1, 1, 1)), (4, 3, 5, (1, 1, 1)), (1, 5, 4, (1, 1, 1)),
@@ -72,24 +91,27 @@ SMALL = [
     *(("bf16", P, *small) for small in SMALL), *(("fp32", FP32, *small) for small in SMALL[:5])])
 def test_no_small_nest_moves_less(dtype, p, M, K, N, tile):
     nests = every_nest(M, K, N, tile, p)
+    twice = every_nest_with_c_twice(M, K, N, tile, p)
     op = ops.Matmul(M, K, N, dtype)
     largest = p * (M * K + K * N) + FP32 * M * N
     for shared in range(2, largest + 3, 3):
-        check(op, tile, {"buffer": shared}, [n for n in nests if n[1] + n[2] <= shared])
+        check(op, tile, {"buffer": shared}, [n for n in nests if n[1] + n[2] <= shared], [])
     for sbuf in range(4, largest + 3, 9):
         for psum in range(4, FP32 * M * N + 5, 12):
             check(op, tile, {"SBUF": sbuf, "PSUM": psum},
-                  [n for n in nests if n[1] <= sbuf and n[2] <= psum])
+                  *([n for n in some if n[1] <= sbuf and n[2] <= psum] for some in (nests, twice)))
 
 
-def check(op, tile, buffers, fitting):
+def check(op, tile, buffers, fitting, twice):
     if not fitting:
         with pytest.raises(NestError, match="nothing fits"):
             loopnest.best(op, tile, **buffers)
         return
     best = loopnest.best(op, tile, **buffers)
-    q, resident = min((n[0], n[1] + n[2]) for n in fitting)
-    assert (best.bytes, sum(best.nest.held.values())) == (q, resident), (buffers, best)
+    want = min((n[0], names, n[1] + n[2]) for names, some in ((3, fitting), (4, twice))
+               for n in some)
+    names = len(re.findall("[ABC]", best.nest.text))
+    assert (best.bytes, names, sum(best.nest.held.values())) == want, (buffers, best)
     assert best.nest.fits(**buffers) and best.bound <= best.bytes
     assert sum(e.bytes for e in best.nest.walk() if e.level == 0) == best.bytes
     last = {dim: min(unit, best.nest.sizes[dim]) for dim, unit in zip("mkn", tile, strict=True)}
@@ -110,6 +132,9 @@ def test_no_nest_as_text_moves_less():
         core = Nest(op, text)
         shared = Nest(op, text, memories=("buffer",))
         assert loopnest.best(op, tile, **core.held).bytes <= core.achieved.hbm_bytes, (op, text)
+        text += "" if rng.random() < 0.3 else f" {rng.choice(loops)}"
+        collected = Nest(op, f"{text} C")
+        assert loopnest.best(op, tile, **collected.held).bytes <= collected.achieved.hbm_bytes
         assert loopnest.best(op, tile, **shared.held).bytes <= core.achieved.hbm_bytes, (op, text)
 
 
@@ -158,6 +183,20 @@ def test_the_best_on_a_core(size, text, r_A, r_B):
         f" this nest moves {moves}")
 
 
+def test_sums_collected_in_sbuf_where_that_moves_less():
+    n, MiB = 16384, 2**20
+    best = loopnest.best(ops.Matmul(n, n, n), **CORE)
+    # 3328 x 2048 sums are 26 MiB; beside them rows of B and a tile of A. A comes 16384 / 2048
+    # times, B ceil(16384 / 3328). With sums in PSUM alone 28 MiB hold one whole side of B,
+    # 16384 x 512 (16 MiB), and A would come 32 times.
+    assert best.nest.text == "m3328 n2048 C k128 B m128 A n512 C"
+    assert best.nest.reloads == {"C": 1, "A": 8, "B": 5}
+    assert best.bytes == P * n * n * (8 + 5 + 1)
+    assert best.nest.held == {"SBUF": 4 * 3328 * 2048 + P * 128 * (2048 + 128), "PSUM": MiB // 4}
+    # Narrower moving tiles only when one says so; there is more to choose from, then.
+    assert loopnest.best(ops.Matmul(n, n, n), (128, 128, 128), **CORE).bytes <= best.bytes
+
+
 def test_a_linear_is_the_same_search():
     core = {"SBUF": 2**20, "PSUM": 2**19}
     one = loopnest.best(ops.Linear(1280, 512, 2048), **core)
@@ -177,7 +216,11 @@ def test_int8_weights_are_worth_half_as_much_room():
 
 
 def placements(loops, names):
+    """The loops with the names at all places; the second of two equal names is further in."""
+    again = {i: names.index(name) for i, name in enumerate(names) if name in names[:i]}
     for places in product(range(len(loops) + 1), repeat=len(names)):
+        if any(places[i] < places[first] for i, first in again.items()):
+            continue
         words = []
         for at in range(len(loops) + 1):
             words += [name for name, place in zip(names, places, strict=True) if place == at]
@@ -186,10 +229,10 @@ def placements(loops, names):
 
 
 def cheapest(op, texts, memories, buffers):
-    """(Q, resident bytes) of the best nest that fits, or None."""
+    """(Q, names, resident bytes) of the best nest that fits, or None."""
     nests = (Nest(op, text, memories) for text in texts)
-    return min(((n.achieved.hbm_bytes, sum(n.held.values())) for n in nests if n.fits(**buffers)),
-               default=None)
+    return min(((n.achieved.hbm_bytes, len(n.resident), sum(n.held.values())) for n in nests
+                if n.fits(**buffers)), default=None)
 
 
 def found(op, loops, buffers):
@@ -200,7 +243,7 @@ def found(op, loops, buffers):
         return None
     assert [t for t in re.findall(r"[()]|[^\s()]+", nest.text) if t[1:].isdigit() or t in "()"
             ] == re.findall(r"[()]|[^\s()]+", loops)
-    return nest.achieved.hbm_bytes, sum(nest.held.values())
+    return nest.achieved.hbm_bytes, len(nest.resident), sum(nest.held.values())
 
 
 def test_no_place_is_better_for_a_matmul():
@@ -212,7 +255,8 @@ def test_no_place_is_better_for_a_matmul():
                         {"SBUF": rng.randint(4, 200), "PSUM": rng.randint(4, 200)}):
             memories = ("buffer",) if "buffer" in buffers else ()
             assert found(op, " ".join(loops), buffers) == cheapest(
-                op, placements(loops, "ABC"), memories, buffers), (op, loops, buffers)
+                op, [text for names in ("ABC", "ABCC")[:2 - len(memories)]
+                     for text in placements(loops, names)], memories, buffers), (op, loops, buffers)
 
 
 PARTS = {  # sizes, the op; loops of both parts, of the first, of the second; what is kept; who uses
@@ -228,14 +272,20 @@ def test_no_place_is_better_with_parts(kind):
     for _ in range(3):
         op = make(*(rng.randint(1, 6) for _ in sizes))
         shared, first, second = ([f"{rng.choice(some)}{rng.randint(1, 4)}"
-                                  for _ in range(rng.randint(0, 2))] for some in dims)
+                                  for _ in range(rng.randint(0, most))]
+                                 for some, most in zip(dims, (1, 1, 2), strict=True))
         texts = []
         for out in product([True, False], repeat=4):  # which stand before both parts
             before = [n for n, o in zip(made + used, out, strict=True) if o]
-            lines = ((shared, [link, *before]), (first, [n for n in made if n not in before]),
-                     (second, [n for n in used if n not in before]))
-            texts += [f"{a} ({b}) ({c})" for a, b, c in product(*(
-                placements(*line) for line in lines))]
+            rest = [n for n in used if n not in before]
+            some = [(before, rest), (before, [*rest, used[1]])]  # y or O a second time, further in
+            if used[1] in before:
+                some.append(([*before, used[1]], rest))
+            for one, two in some:
+                lines = ((shared, [link, *one]), (first, [n for n in made if n not in before]),
+                         (second, two))
+                texts += [f"{a} ({b}) ({c})" for a, b, c in product(*(
+                    placements(*line) for line in lines))]
         loops = " ".join([*shared, "(", *first, ")", "(", *second, ")"])
         buffers = {"SBUF": rng.randint(8, 250), "PSUM": rng.randint(4, 80)}
         assert found(op, loops, buffers) == cheapest(op, texts, (), buffers), (op, loops, buffers)
@@ -248,6 +298,12 @@ def test_no_place_is_better_with_parts(kind):
     (ops.MLP(2048, 1024, 4096), "b128 (f128 d128) (e512 f128)",
      "W_up W_down b128 x g (f128 d128) (e512 y f128)"),
     (ops.Softmax(4096, 4096, "bf16"), "r128", "r128 x y"),
+    # k outside: all sums, 7.5 MiB, wait in SBUF
+    (ops.Matmul(1280, 1024, 1536), "k128 m128 n512", "C k128 B m128 A n512 C"),
+    # a tile of 4 steps of k is whole in PSUM before it is added to SBUF's
+    (ops.Matmul(1280, 1024, 1536), "k512 m128 n512 k128", "C k512 B m128 A n512 C k128"),
+    (ops.MLP(2048, 1024, 4096), "f512 b128 (d128) (e512)",
+     "x y f512 W_up W_down b128 g (d128) (e512 y)"),
 ])
 def test_places_on_a_core(op, loops, text):
     buffers = CORE if not isinstance(op, ops.Softmax) else {"SBUF": 2**25}

@@ -2,8 +2,8 @@
 
 Question  these buffers: where should each tensor stay, and how few bytes can the op move?
 Answer    place(op, loops, ...): a Nest; best(op, ...): the nest with the least Q, beside bound()
-Assumes   one place a tensor; inputs in SBUF and fp32 sums in PSUM, or all in one buffer; buffers
-          are filled to the last byte, and nothing is loaded ahead of its use
+Assumes   inputs in SBUF, one place each; fp32 sums in PSUM, or collected in SBUF; or all in one
+          buffer. Buffers are filled to the last byte, and nothing is loaded ahead of its use
 Ignores   time, banks and partitions, room for the next block while this one is used
 """
 
@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import chain, permutations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import machine, units
@@ -61,7 +61,7 @@ def _fit(need: Mapping[str, int], given: Mapping[str, int]) -> bool:
 
 
 def _short(what: str, need: Mapping[str, int], given: Mapping[str, int], step: str) -> NestError:
-    over = ", ".join(f"{n:,} B of {memory} are needed at least, {given[memory]:,} B are there"
+    over = "; ".join(f"{n:,} B of {memory} are needed at least, {given[memory]:,} B are there"
                      for memory, n in need.items() if n > given[memory])
     return NestError(f"{what}: nothing fits: {over}. {step}")
 
@@ -72,6 +72,7 @@ def _short(what: str, need: Mapping[str, int], given: Mapping[str, int], step: s
 class _Place(NamedTuple):
     """One place for a tensor: the part (-1: before all parts), how many loops stand before it."""
 
+    name: str
     part: int
     after: int
     memory: str
@@ -87,11 +88,15 @@ def place(op: "Op", loops: str, **given: int) -> Nest:
     loops   the nest's text without names: "m128 n512 k128"; "b128 (f128 d128) (e512 f128)"
     given   bytes by memory: SBUF and PSUM, or one name for a buffer that all tensors share
 
-    All places are tried. Where Q is equal, the fewest resident bytes win, then the innermost.
+    All places are tried. With SBUF and PSUM sums may also be collected in SBUF: the output is
+    named again after the last loop over its dims, for its block in PSUM. Where Q is equal, fewer
+    names win, then the fewest resident bytes, then the innermost.
 
     >>> from roofline.ops import Matmul
     >>> print(place(Matmul(1280, 512, 2048), "m128 n512 k128", SBUF=2**20, PSUM=2**18).text)
     m128 A n512 C k128 B
+    >>> print(place(Matmul(1280, 1024, 1536), "k128 m128 n512", SBUF=28 * 2**20, PSUM=2**21).text)
+    C k128 B m128 A n512 C
 
     Raises NestError when nothing fits, or for loops that are none of this op.
     """
@@ -111,37 +116,48 @@ def place(op: "Op", loops: str, **given: int) -> Nest:
     shared, *inner = (_loops(line) for line in (items, *parts))
     kept = [name for name, operand in tensors.items() if operand.role == "kept"]
 
-    def places(name: str) -> Iterator[_Place]:
+    def places(name: str) -> Iterator[tuple[_Place, ...]]:
         order = list(tensors)
         ways: list[tuple[int, tuple[Loop, ...]]] = [(-1, shared)]
         if parts and name not in kept:
             own = order.index(name) > order.index(kept[0])  # what is kept comes between
             ways.append((int(own), inner[own]))
+        found: list[_Place] = []
+        last = 0  # the first place where the block is smallest
         for part, line in ways:
+            last = len(found)
             for after in range(len(line) + 1):
                 path = line[:after] if part < 0 else (*shared, *line[:after])
+                if after and line[after - 1].dim in tensors[name].dims:
+                    last = len(found)
                 row = whole._row(Hold(name, 0), path)
-                yield _Place(part, after, row.memory, row.block, row.bytes,
-                             row.read_bytes + row.write_bytes, len(path))
+                found.append(_Place(name, part, after, row.memory, row.block, row.bytes,
+                                    row.read_bytes + row.write_bytes, len(path)))
+        yield from ((one,) for one in found)
+        if tensors[name].sums and not memories:
+            # The inner block moves nothing over HBM, so the smallest is the best. At the outer's
+            # own place a second name has no use.
+            yield from ((outer._replace(memory=CORE[0]), found[last]._replace(moved=0))
+                        for outer in found[:last])
 
-    ways = {name: list(places(name)) for name in tensors}
     memory, open_sums, _ = whole.open_sums
     found, least = None, None
-    for choice in product(*ways.values()):
-        if not rows_whole(op, [p.block for p in choice]):
+    for ways in product(*map(list, map(places, tensors))):
+        choice = tuple(chain.from_iterable(ways))
+        moved = sum(p.moved for p in choice)
+        if (found and moved > found[0][0]) or not rows_whole(op, [p.block for p in choice]):
             continue
         held = _held(choice, {memory: open_sums})
         if least is None or held.total() < least.total():
             least = held  # the least in each memory: places are free of each other
         if _fit(held, given):
-            key = (sum(p.moved for p in choice), sum(held.values()),
-                   -sum(p.depth for p in choice))
+            key = moved, len(choice), held.total(), -sum(p.depth for p in choice)
             if found is None or key < found[0]:
                 found = key, choice
     if found is None:
         raise _short(f"place: {loops!r}", least or {}, given,
                      "Take smaller steps, or larger buffers")
-    return Nest(op, _written(shared, inner, dict(zip(tensors, found[1], strict=True))), memories)
+    return Nest(op, _written(shared, inner, found[1]), memories)
 
 
 def _held(choice: tuple[_Place, ...], sums: Mapping[str, int]) -> Counter[str]:
@@ -159,11 +175,11 @@ def _loops(items: tuple[Item, ...]) -> tuple[Loop, ...]:
 
 
 def _written(shared: tuple[Loop, ...], parts: Sequence[tuple[Loop, ...]],
-             places: Mapping[str, _Place]) -> str:
+             places: tuple[_Place, ...]) -> str:
     def line(part: int, loops: tuple[Loop, ...]) -> str:
         words = []
         for at in range(len(loops) + 1):
-            words += [name for name, p in places.items() if (p.part, p.after) == (part, at)]
+            words += [p.name for p in places if (p.part, p.after) == (part, at)]
             words += [f"{loop.dim}{loop.step}" for loop in loops[at:at + 1]]
         return " ".join(words)
 
@@ -182,6 +198,10 @@ def _written(shared: tuple[Loop, ...], parts: Sequence[tuple[Loop, ...]],
 # once before the name that its chunk decides, so r_A, r_B and v are the quotients above, no
 # larger than they were. `best` tries all of those: 6 orders, and for n_A and m_B the shortest of
 # each number of trips; beside them Q falls as k_C grows, so the largest that fits is enough.
+#
+# Sums that are collected in SBUF: C is named a second time, further in. That block moves nothing
+# over HBM, and it is least after the last loops over m and n: one tile, in PSUM. Without it the
+# nest is one of those above, with A, B and C in one buffer, SBUF. So `best` tries these, too.
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,15 +240,17 @@ class Best:
 
 
 def best(op: "Op", tile: tuple[int, int, int] | None = None, **given: int) -> Best:
-    """The nest with the least Q: any loops in any order, each tensor at any one place.
+    """The nest with the least Q: any loops in any order, each input at any one place.
 
     op      Matmul, or Linear without scales
-    tile    m, k, n (b, d, f of a Linear): blocks are multiples of it, the last ones may be partial.
-            Default: the Tensor Engine's largest tile. For a buffer without an engine (1, 1, 1)
-    given   bytes by memory: SBUF for inputs with PSUM for sums, or one that all tensors share
+    tile    m, k, n (b, d, f of a Linear): blocks are whole tiles, the last ones may be partial.
+            Default: the Tensor Engine's largest tile; narrower moving tiles, such as
+            (128, 128, 128), are not tried unless said. For a buffer without an engine (1, 1, 1)
+    given   bytes by memory: SBUF and PSUM, or one that all tensors share
 
-    Where Q is equal, the fewest resident bytes win. Inputs are held in one memory only; so are
-    sums, which a kernel could also collect in SBUF.
+    Inputs are in SBUF, sums in PSUM or in SBUF: collected there in fp32, a tile at a time in PSUM;
+    then the output is named twice. Where Q is equal, fewer names win, then the fewest resident
+    bytes.
 
     >>> from roofline.ops import Matmul
     >>> best(Matmul(2048, 2048, 2048), SBUF=28 * 2**20, PSUM=2 * 2**20).nest.text
@@ -250,12 +272,14 @@ def best(op: "Op", tile: tuple[int, int, int] | None = None, **given: int) -> Be
     steps = [_steps(sizes[d], dict(zip(sizes, tile, strict=True))[d]) for d in dims]
     unit = [of[-1][1] for of in steps]
     weight = [t.held_size for t in tensors.values()]
-    homes = [*memories * 3] or [CORE[0], CORE[0], CORE[1]]
+    # Where each block is; with SBUF and PSUM the second way collects sums, and C is named twice.
+    ways = [[*memories * 3]] if memories else [[CORE[0], CORE[0], CORE[1]],
+                                               [CORE[0], CORE[0], CORE[0], CORE[1]]]
     whole = [w * math.prod(sizes[d] for d in t.dims)
              for w, t in zip(weight, tensors.values(), strict=True)]
 
     found = None
-    for order in permutations(range(3)):
+    for (twice, homes), order in product(enumerate(ways), permutations(range(3))):
         for r_A, n in steps[0]:
             for r_B, m in steps[1]:
                 moved = r_A * whole[0] + r_B * whole[1]
@@ -266,22 +290,22 @@ def best(op: "Op", tile: tuple[int, int, int] | None = None, **given: int) -> Be
                 if at == len(steps[2]):
                     continue
                 visits, k = steps[2][at]
-                key = (moved + 2 * (visits - 1) * whole[2],
-                       sum(_blocks(order, (n, m, k), unit, weight)))
+                held = _sums(homes, _blocks(order, (n, m, k), unit, weight))
+                key = moved + 2 * (visits - 1) * whole[2], twice, held.total()
                 if found is None or key < found[0]:
                     found = key, order, (n, m, k)
     if found is None:
-        least = _sums(homes, _blocks((0, 1, 2), unit, unit, weight))
-        raise _short(f"best: {op!r}", least, given,
+        least = _sums(ways[0], _blocks((0, 1, 2), unit, unit, weight))
+        raise _short(f"best: tile {tuple(tile)}", least, given,
                      "One tile of each tensor needs that: take a smaller tile, or larger buffers")
-    _, order, chunks = found
+    (_, twice, _), order, chunks = found
     text, now = [], [sizes[d] for d in dims]
     for i in (*order, None):  # None: at last, tile by tile
         near = [c if i is not None and order.index(i) <= order.index(j) else u
                 for j, (c, u) in enumerate(zip(chunks, unit, strict=True))]
         text += [f"{d}{near[dims.index(d)]}" for d in sizes
                  if near[dims.index(d)] < now[dims.index(d)]]
-        text += [names[i]] if i is not None else []
+        text += [names[i]] if i is not None else [names[2]] * twice
         now = near
     room = sum(given.values())
     return Best(Nest(op, " ".join(text), memories), bound(op, room), room)
@@ -289,18 +313,22 @@ def best(op: "Op", tile: tuple[int, int, int] | None = None, **given: int) -> Be
 
 def _blocks(order: Sequence[int], chunks: Sequence[int], unit: Sequence[int],
             weight: Sequence[int]) -> list[int]:
-    """Bytes of each tensor's block: of dim j its chunk up to name j, after that one tile."""
+    """Bytes of each tensor's block: of dim j its chunk up to name j, after that one tile.
+
+    The fourth is a tile of the last tensor, for sums that are collected further out.
+    """
     place = [order.index(i) for i in range(3)]
 
     def length(i: int, j: int) -> int:
         return chunks[j] if place[i] < place[j] else unit[j]
 
-    return [weight[i] * length(i, (i + 1) % 3) * length(i, (i + 2) % 3) for i in range(3)]
+    return [*(weight[i] * length(i, (i + 1) % 3) * length(i, (i + 2) % 3) for i in range(3)),
+            weight[2] * unit[0] * unit[1]]
 
 
 def _sums(homes: Sequence[str], held: Sequence[int]) -> Counter[str]:
     total: Counter[str] = Counter()
-    for home, n in zip(homes, held, strict=True):
+    for home, n in zip(homes, held, strict=False):  # three blocks, or four
         total[home] += n
     return total
 
