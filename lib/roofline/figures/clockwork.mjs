@@ -361,7 +361,8 @@ function render({ model, el }) {
       run.phase(state.cycle)}`);
   }
   function keys() {
-    const one = (name, words) => [make("span", { class: `rl-swatch rl-pe-${name}` }), `${words} `];
+    const one = (name, words) => [make("span", { class: "rl-one" },
+      make("span", { class: `rl-swatch rl-pe-${name}` }), words), " "];
     legend.dataset.toy = state.array > 0;
     legend.replaceChildren(...one("moving", "moving tile, about to enter"),
       ...(state.shaded ? one("busy", "busy in every cycle so far")
