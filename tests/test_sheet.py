@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from pages import ROOT
 
-from roofline import machine, sheet, units
+from roofline import derate, machine, sheet, units
 from roofline.machine import MachineError, Spec
 from roofline.nki import language as nl
 
@@ -122,7 +122,7 @@ def test_a_lone_trn2_core_by_published_times():
     derived = [adamw / (2 * 547.4e-6 - 10e-6), silu / (2 * 294.0e-6 - 10e-6),
                silu / (2 * 300.9e-6 - 10e-6)]
     assert [s.value for s in (row.spec, *row.rivals)] == pytest.approx(derived, rel=2e-4)
-    assert not row.used and row.kind == "published"
+    assert not row.used and {s.kind for s in (row.spec, *row.rivals)} == {"derived"}
     hbm = next(one for one in sheet.of("trn2").conflicts if one.quantity == "HBM bandwidth")
     assert {"413.2 GB/s", "396.9 GB/s"} <= {figure.text for figure in hbm.figures}
 
@@ -159,8 +159,41 @@ def test_matmul_issue_is_of_v2_alone():
     v2, v3 = sheet.of("trn1")["matmul_min_initiation_interval"], sheet.of("trn2")
     assert (v2.spec.value, v2.kind, v2.used) == (64, "documented", True)
     row = v3["matmul_min_initiation_interval"]
-    assert (row.spec.value, row.kind, row.used) == (64, "assumed", False)
+    assert (row.spec.value, row.kind, row.used) == (64, "assumed", True)
     assert row.holds.startswith("not restated for this core")
+
+
+@pytest.mark.parametrize("key", ["trn1", "trn2", "trn3"])
+def test_what_a_matmul_is_computed_with_is_in_use(key):
+    page = sheet.of(key)
+    one = derate.matmul(key, K=1, M=1, N=1, load="shown")
+    for rule in one.rules:
+        for spec in rule.spec:
+            rows = [row for row in page.rows if row.scope == "core"
+                    and (row.spec.value, row.spec.source) == (spec.value, spec.source)]
+            assert rows and all(row.used for row in rows), rule.name
+
+
+def test_an_upper_bound_is_said_beside_its_rate():
+    for key, clock in (("trn2", 0.96e9), ("trn3", 1.2e9)):
+        row = sheet.of(key)["vector_element_rate.fp32"]
+        assert row.spec.value == 256 * clock and row.holds.endswith("an upper bound")
+        assert derate.elementwise(key, dtype="fp32").rate == 128 * clock
+
+
+def test_a_pair_has_two_memories_and_one_stack():
+    page = sheet.of("trn2", "lnc2")
+    assert page["sbuf_bytes"].holds == "2 x 28 MiB; two separate memories"
+    assert page["psum_bytes"].holds == "2 x 2 MiB; two separate memories"
+    (stack,) = [one for one in page.conflicts if one.fact == "hbm_bytes"]
+    assert [(s.value, s.source.partition(",")[0]) for s in stack.figures] == [
+        (96 / 4 * 2**30, "trn2-arch"), (24e9, "lnc")]
+
+
+def test_a_throttled_peak_names_the_source_of_its_share():
+    row = sheet.of("trn2", "lnc2")["ceilings.bf16"]
+    assert (row.spec.value, row.holds) == (V3, "0.5 of peak")
+    assert row.source == machine.trn2.facts["throttle_start"].source
 
 
 def test_sizes_are_products():
@@ -313,6 +346,7 @@ CONFLICTS = [  # reference: what the documents disagree on
     ("trn2", "device", "CC-cores", [20, 16]),
     ("trn3", "device", "CC-cores", [20, 16]),
     ("trn2", "core", "SBUF", [28 * 2**20, 28e6, 25e6]),
+    ("trn2", "device", "HBM, one stack", [96 / 4 * 2**30, 24e9]),
     ("trn1", "core", "ridge, bf16", [V2 / 410e9, V2 / (410 * 2**30), V2 / 400e9, V2 / 272e9,
                                      V2 / (16 * 27.2e9), 222]),
 ]
@@ -360,24 +394,34 @@ COPY = Spec(402e9, "B/s", "day4, copy of 64 MiB", "measured", "trn2.3xlarge, one
 
 def test_a_recording_joins_its_row_and_gives_a_ridge():
     page = sheet.of("trn2", measured={"HBM": COPY})
-    assert page["HBM"].recorded == COPY and page["HBM"].text == "375 GB/s"
-    ridge = [s for s in page["ridges.bf16"].rivals if s.kind == "measured"]
-    assert [s.value for s in ridge] == [V3 / 402e9]
+    assert page["HBM"].recorded == (COPY,) and page["HBM"].text == "375 GB/s"
+    (ridge,) = page["ridges.bf16"].recorded
+    assert (ridge.value, ridge.kind, ridge.source) == (V3 / 402e9, "derived", COPY.source)
+    assert [role for role, s in page["ridges.bf16"].figures if s is ridge] == ["recorded"]
     for shown in (repr(page), page._repr_html_(), page.csv()):
         assert "402 GB/s" in shown and "recorded" in shown
-    assert "measured: 402 GB/s (HBM)" in repr(page)
+    assert re.search(r"recorded  195.6 .* 402 GB/s \(HBM, measured\)", repr(page))
     hbm = next(one for one in page.conflicts if one.fact == "bandwidths.HBM")
     assert hbm.figures[-1] == COPY and hbm.figures[0].text == "375 GB/s"
     assert "src-day4" not in page._repr_html_() + page.conflicts._repr_html_()
-    assert sheet.of("trn2")["HBM"].recorded is None
+    assert sheet.of("trn2")["HBM"].recorded == ()
+
+
+def test_each_recorded_bandwidth_gives_a_ridge():
+    sweep = Spec(350e9, "B/s", "day4, sweep", "measured")
+    row = sheet.of("trn2", measured={"DMA": sweep, "HBM": COPY})["ridges.bf16"]
+    assert [s.value for s in row.recorded] == [V3 / 402e9, V3 / 350e9]
+    assert len(row.rivals) == len(sheet.of("trn2")["ridges.bf16"].rivals)
 
 
 def test_a_recorded_peak_is_over_the_recorded_bandwidth():
     loop = Spec(71e12, "FLOP/s", "day4, resident matmul loop", "measured")
     page = sheet.of("trn2", measured={"HBM": COPY, "bf16": loop})
-    assert page["bf16"].recorded == loop
-    for dtype, ridge in {"bf16": 71e12 / 402e9, "fp16": V3 / 402e9}.items():
-        assert [s.value for s in page[f"ridges.{dtype}"].rivals if s.kind == "measured"] == [ridge]
+    assert page["bf16"].recorded == (loop,)
+    for dtype, ridge, sources in (("bf16", 71e12 / 402e9, [COPY.source, loop.source]),
+                                  ("fp16", V3 / 402e9, [COPY.source])):
+        (found,) = page[f"ridges.{dtype}"].recorded
+        assert (found.value, found.source.split("; ")) == (ridge, sources)
     assert re.search(r"bf16 {2,}fp16 tf32 {2,}fp8", repr(page))  # columns of their own
     assert page["bf16"].spec.value == V3 and page["ridges.bf16"].spec.value == V3 / 375e9
 

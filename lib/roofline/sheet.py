@@ -85,7 +85,8 @@ class Row:
     symbol    of the roofline (P, BW, I*) or NKI's name (gemm_moving_fmax); "" without one
     spec      the figure; its rivals are what other sources say
     used      whether the course computes with it
-    recorded  a recording of the same quantity, if one was handed in
+    recorded  recordings of the same quantity, where one was handed in; of a ridge, P over each
+              recorded bandwidth
     """
 
     group: str
@@ -96,7 +97,7 @@ class Row:
     spec: Spec
     scope: str
     used: bool = True
-    recorded: Spec | None = None
+    recorded: tuple[Spec, ...] = ()
 
     @property
     def text(self) -> str:
@@ -130,10 +131,10 @@ class Row:
 
     @property
     def figures(self) -> tuple[tuple[str, Spec], ...]:
-        """(role, figure): the row's own ("used" or "shown"), its rivals, its recording."""
+        """(role, figure): the row's own ("used" or "shown"), its rivals, its recordings."""
         return (("used" if self.used else "shown", self.spec),
                 *(("rival", s) for s in self.rivals),
-                *([("recorded", self.recorded)] if self.recorded else []))
+                *(("recorded", s) for s in self.recorded))
 
     def __repr__(self) -> str:
         cells = [(s.text, role, _key(s), f"{s.kind}: {figure_of(s)}")
@@ -215,7 +216,7 @@ class Sheet:
             said = {s.text for s in (row.spec, *row.rivals)}
             figures = (replace(row.spec, rivals=()), *row.rivals,
                        *(s for s in beside if s.text not in said))
-            figures += (row.recorded,) if row.recorded else ()
+            figures += row.recorded
             key = (row.quantity, row.scope, tuple(s.text for s in figures))
             rows = [*(found[key][0] if key in found else ()), row]
             found[key] = rows, Conflict(_words(rows), rows[0].fact, figures, settles.how)
@@ -264,17 +265,20 @@ class Sheet:
                 same.setdefault(alike, []).append(row)
         return {group: list(same.values()) for group, same in groups.items()}
 
-    def _ridges(self) -> tuple[list[str], list[tuple[str, list[str]]]]:
-        """A column for each set of dtypes of one peak, a line for each bandwidth figure."""
+    def _ridges(self) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
+        """A column for each set of dtypes of one peak, a line for each bandwidth figure.
+
+        A line is its role, the bandwidth, and the ridges.
+        """
         columns: dict[tuple[float, ...], list[Row]] = {}
         for row in self.rows:
             if _stem(row.fact) == "ridges":
                 columns.setdefault(tuple(s.value for _, s in row.figures), []).append(row)
         heads = [" ".join(row.of for row in same) for same in columns.values()]
-        figures = zip(*([same[0].spec, *same[0].rivals] for same in columns.values()), strict=True)
+        figures = zip(*(same[0].figures for same in columns.values()), strict=True)
         return heads, [
-            (f"{line[0].kind}: " * (line[0].kind in RECORDED) + _short(line[0]),
-             [units.significant(s.value, 4) for s in line]) for line in figures]
+            (line[0][0], _short(line[0][1]), [units.significant(s.value, 4) for _, s in line])
+            for line in figures]
 
     def __repr__(self) -> str:
         lines = [f"{self.machine.name} ({self.machine.key}, {self.machine.scope})"]
@@ -283,8 +287,7 @@ class Sheet:
             if group == "Ridge":
                 heads, ridges = self._ridges()
                 lines += _lines([("FLOP/B", *heads, "of the bandwidth")] + [
-                    ("rival" if i else "used", *values, level)
-                    for i, (level, values) in enumerate(ridges)])
+                    (role, *values, level) for role, level, values in ridges])
             lines += _lines([
                 (_words(same, symbol=True) if role in OWN else f"  {role}",
                  "( ) " * (role == "shown") + s.text, _key(s), f"{s.kind}: {figure_of(s)}")
@@ -419,7 +422,8 @@ def _explained(m: Machine, what: str, name: str, spec: Spec) -> Spec:
                 return replace(s, holds=f"{b.text} / {n}; {share}")
             if m.scope != "core" and math.isclose(b.value * n, s.value):
                 about = b.holds if m.scope == "lnc2" or what == "facts" else ""
-                return replace(s, holds="; ".join(filter(None, (f"{n} x {b.text}", about))))
+                apart = "two separate memories" * (m.scope == "lnc2" and name in PRODUCTS)
+                return replace(s, holds="; ".join(filter(None, (f"{n} x {b.text}", about, apart))))
         return s
 
     return replace(explained(spec), rivals=tuple(explained(rival) for rival in spec.rivals))
@@ -427,8 +431,10 @@ def _explained(m: Machine, what: str, name: str, spec: Spec) -> Spec:
 
 def _multiplied(m: Machine, name: str, spec: Spec) -> Spec:
     width = m.facts.get(name.replace("_element_rate", "_width"))
-    if width and name.endswith("_element_rate") and width.kind == "derived":
-        return replace(spec, holds=f"{spec.holds}; the width is derived: {width.holds}")
+    if width and name.partition(".")[0].endswith("_element_rate"):
+        said = (f"the width is derived: {width.holds}" if width.kind == "derived" else
+                "an upper bound" * width.holds.endswith("an upper bound"))
+        return replace(spec, holds="; ".join(filter(None, (spec.holds, said))))
     factors = [m.facts[factor] for factor in PRODUCTS.get(name, ()) if factor in m.facts]
     if not factors or math.prod(f.value for f in factors) != spec.value or spec.holds:
         return spec
@@ -436,15 +442,20 @@ def _multiplied(m: Machine, name: str, spec: Spec) -> Spec:
 
 
 def _throttled(m: Machine) -> list[Row]:
-    return [replace(_row("ceilings", c.roof, replace(c.spec, rivals=()), m.scope),
-                    quantity=f"peak, {c.name}")
+    start = get(m.key).facts.get("throttle_start")
+    return [replace(_row("ceilings", c.roof, replace(
+                c.spec, source=start.source if start else c.spec.source, rivals=(),
+                holds=c.spec.holds.partition("; ")[0]), m.scope), quantity=f"peak, {c.name}")
             for c in m.ceilings]
 
 
 def _not_restated(m: Machine, known: set[str]) -> list[Row]:
-    """What the guide of NeuronCore-v2 says of a matmul's issue, where this core's does not."""
+    """What the guide of NeuronCore-v2 says of a matmul's issue, where this core's does not.
+
+    The course computes with it, as an assumption (derate).
+    """
     v2 = get("trn1")
-    return [replace(row, used=False, spec=replace(
+    return [replace(row, spec=replace(
                 row.spec, kind="assumed", holds="not restated for this core; " + row.holds))
             for row in _facts(v2) if row.group == "Matmul issue" and row.fact not in known
             and "pmax" in known]
@@ -452,6 +463,8 @@ def _not_restated(m: Machine, known: set[str]) -> list[Row]:
 
 def _ridges(m: Machine, rows: Iterable[Row]) -> list[Row]:
     """A ridge for each dtype: over the slow link as used, then over each other figure of it.
+
+    A recorded bandwidth is below the recorded peak where there is one, and both are its sources.
 
     What crosses HBM crosses the DMA engines too; what crosses a link are other bytes.
     """
@@ -462,17 +475,20 @@ def _ridges(m: Machine, rows: Iterable[Row]) -> list[Row]:
                for role, s in row.figures]
 
     def ridge(peak: Row, level: str, role: str, bw: Spec) -> Spec:
-        p = peak.recorded or peak.spec if role == "recorded" else peak.spec
-        kind = "assumed" if "assumed" in (p.kind, bw.kind) else "derived"
-        return Spec(p.value / bw.value, "FLOP/B", bw.source,
-                    bw.kind if role == "recorded" else kind,
-                    f"{p.text} / {bw.text} ({level}); {figure_of(bw)}")
+        own = peak.recorded if role == "recorded" else ()
+        p = own[0] if own else peak.spec
+        said = ", ".join([level] + [bw.kind] * (role == "recorded"))
+        return Spec(p.value / bw.value, "FLOP/B", "; ".join(s.source for s in (bw, *own)),
+                    "assumed" if "assumed" in (p.kind, bw.kind) else "derived",
+                    f"{p.text} / {bw.text} ({said}); {figure_of(bw)}")
 
     found = []
     for peak in rows:
         if _stem(peak.fact) == "peaks":
-            first, *others = (ridge(peak, *figure) for figure in figures)
-            found.append(_row("ridges", peak.of, replace(first, rivals=tuple(others)), m.scope))
+            first, *rivals = (ridge(peak, *one) for one in figures if one[1] != "recorded")
+            recorded = tuple(ridge(peak, *one) for one in figures if one[1] == "recorded")
+            found.append(replace(_row("ridges", peak.of, replace(first, rivals=tuple(rivals)),
+                                      m.scope), recorded=recorded))
     return found
 
 
@@ -503,7 +519,7 @@ def _recorded(m: Machine, row: Row, spec: Spec) -> Row:
         raise MachineError(f"{m.key}, {m.scope}: recording of {row.fact}: kind {spec.kind!r}; "
                            f"expected one of {', '.join(RECORDED)}. What a document says is a "
                            "rival: put it into machine.toml")
-    return replace(row, recorded=spec)
+    return replace(row, recorded=(spec,))
 
 
 # --- text and HTML ----------------------------------------------------------------------------
@@ -568,11 +584,11 @@ def _cells(spec: Spec) -> str:
                f'<td><span class="place">{_e(figure_of(spec))}</span></td>'))
 
 
-def _ridge_table(heads: list[str], ridges: list[tuple[str, list[str]]]) -> str:
+def _ridge_table(heads: list[str], ridges: list[tuple[str, str, list[str]]]) -> str:
     body = "".join(
-        f'<tr class="{"rival" if i else "used"}"><th scope="row">{_e(level)}</th>'
+        f'<tr class="{role}"><th scope="row">{_e(level)}</th>'
         + "".join(f"<td>{_e(value)}</td>" for value in values) + "</tr>"
-        for i, (level, values) in enumerate(ridges))
+        for role, level, values in ridges)
     head = "".join(f'<th scope="col">{_e(head)}</th>' for head in heads)
     return ('<table class="ridges"><thead><tr><th scope="col">P / BW in FLOP/B, BW</th>'
             f"{head}</tr></thead><tbody>{body}</tbody></table>")
