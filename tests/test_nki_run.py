@@ -326,7 +326,7 @@ def test_specs_that_name_no_array(spec, said):
 
 
 def test_a_spec_is_no_array_where_there_is_data():
-    assert "Say data=False" in refused(copied, ((4, 3), "bf16"))
+    assert "say data=False" in refused(copied, ((4, 3), "bf16"))
 
 
 @pytest.mark.parametrize("value", [

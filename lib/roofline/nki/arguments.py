@@ -98,9 +98,8 @@ class Arguments:
                                "Call a kernel inside a kernel as a plain function")
         if _is_spec(value):
             if self.data:
-                raise self._refuse(path, f"(shape, dtype) = {value!r}", "an array; a shape and a "
-                                   "dtype stand for one where nothing is computed",
-                                   "Say data=False")
+                raise self._refuse(path, f"a shape and a dtype, {value!r}", "expected an array",
+                                   "To count on shapes alone, say data=False")
             if any(n != int(n) for n in value[0]):
                 raise self._refuse(path, f"shape {value[0]}", "a tuple of whole numbers >= 1")
             return self._tensor(path, value[0], value[1], None)

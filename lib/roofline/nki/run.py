@@ -51,7 +51,7 @@ class Kernel:
     def __getitem__(self, lnc: int) -> "Kernel":
         if not _is_lnc(lnc):
             raise refuse(f"{_name(self)}[...]", repr(lnc),
-                         "one number, 1 or 2 physical cores (LNC)")
+                         "expected one number, 1 or 2 physical cores (LNC)")
         return Kernel(self.function, int(lnc))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -368,7 +368,8 @@ def _explain(error: BaseException, kernel: str) -> str:
         return (f"{called}: got arguments it cannot take ({said}); see its documented signature "
                 "with help()")
     if isinstance(error, AssertionError):
-        return f"{kernel}: its own assert failed: {error}".rstrip(": ")
+        said = str(error).removeprefix(f"{kernel}: ")  # it may name itself
+        return f"{kernel}: its own assert failed: {said}".rstrip(": ")
     if isinstance(error, AttributeError) and isinstance(error.obj, (tuple, list)):
         return (f"{kernel}: got {error.obj!r:.60} where it expects a tensor ({said}); pass an "
                 'array, or with data=False a shape with its dtype: ((128, 512), "bf16")')
