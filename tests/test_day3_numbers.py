@@ -42,7 +42,8 @@ NUMBERS = {
     "day3.ridge_of_whom": dict(day="whole", profiler="exact", tutorial="early", larger="device",
                                smaller="gib", use="three"),
     "day3.dma_roof": dict(dma=272e9, slow="dma", ridge_dma=P / 272e9, t=96e6 / 272e9),
-    "day3.rows": dict(PEs=64 * 128, used=1 / 2, rate=P / 2, ridge=P / 2 / BW, side="compute"),
+    "day3.rows": dict(PEs=80 * 128, used=80 / 128, rate=P * 80 / 128, ridge=P * 80 / 128 / BW,
+                      side="compute"),
     "day3.floor": dict(cycles=64, t=64 / 2.8e9, busy=24 / 64, rate=P * 24 / 64, moving="vector"),
     "day3.dtype": dict(T_bf16=60e9 / P, I_fp32=200, ridge_fp32=P / 4 / BW, T_fp32=4 * 60e9 / P,
                        remedy="cast"),
@@ -89,7 +90,7 @@ PRINTED = {
                                                 "320 multiply-adds"],
     "BW of one core, and the ridge": ["820 GB/s / 2 = 410 GB/s", "91.75 TFLOP/s / 410 GB/s = 224",
                                       "223.78", "222", "Peak Flops Bandwidth Ratio", "inf2"],
-    "Why real kernels fall short": ["64 of the 128 rows", "45.9 TFLOP/s", r"\max(N, 64)",
+    "Why real kernels fall short": ["80 of the 128 rows", "57.3 TFLOP/s", r"\max(N, 64)",
                                     "wait for the shortest interval", "22.9 ns", "four times"],
     "Do": ["get 92 and 23", "get 224", "143 Gelement/s"],
     "Check yourself": ["91.75 TFLOP/s × 64 / 128 = 45.9 TFLOP/s",
@@ -179,14 +180,42 @@ def test_a_lone_matmul_against_the_walk(K, M, N):
 
 
 def test_a_fencepost_shows():
-    """One cycle more or less is told apart where it is more than a percent."""
+    """A count is exact: one cycle more or less is told apart, of 15 cycles and of 766."""
     for seed in (0, *SEEDS):
         q = ask("day3.clock.lone", seed)
-        side, few = q.inputs["side"], q.inputs["few"]
-        right, _ = walked(side, side, few)
-        for answer in (right - 1, right + 1, right + 2):
-            with pytest.raises(WrongAnswer, match="count"):
-                q.check(small=answer)
+        for name in ("small", "cycles"):
+            (right,) = (part.value for part in q.parts if part.name == name)
+            for answer in (right - 1, right + 1, right + 2):
+                with pytest.raises(WrongAnswer, match="count"):
+                    q.check(**{name: answer})
+
+
+def test_whole_numbers_are_counts():
+    for id, names in {"day3.peak": ["PEs"], "day3.rows": ["PEs"], "day3.floor": ["cycles"],
+                      "day3.clock.lone": ["small", "cycles", "macs"], "day3.clock.small": ["apart"],
+                      "day3.clock.load": ["load", "hidden", "shown", "shown_short"]}.items():
+        for seed in (0, *SEEDS):
+            assert [part.name for part in ask(id, seed).parts
+                    if getattr(part, "exact", False)] == names
+
+
+def test_who_takes_another_figure_for_a_dma_engine_is_followed():
+    """16 x 27.2 GB/s is more than HBM's 410: then HBM is slow and the time is its own."""
+    with pytest.raises(WrongAnswer) as wrong:
+        ask("day3.dma_roof").check(dma="435 GB/s", slow="hbm", ridge_dma=P / 435.2e9,
+                                   t=96e6 / BW)
+    kinds = {o.name: o.kind for o in wrong.value.report.outcomes}
+    assert kinds == {"dma": "rival", "slow": "slip", "ridge_dma": "rival", "t": "follows"}
+    assert "another page's figure" in repr(wrong.value)
+
+
+def test_the_supposition_at_the_size_the_guide_calls_saturated():
+    move = 8 * 4096 / 17e9
+    share = move / (move + LATENCY)
+    (choice,) = (part for part in ask("day3.small_dma").parts if isinstance(part, Choice))
+    for said in ("32 KiB", f"{move * 1e6:.2f} us", f"{share:.0%}", f"{share * DMA / 1e9:.0f} GB/s"):
+        assert said in choice.why
+    assert (f"{move * 1e6:.2f}", f"{share:.0%}", round(share * DMA / 1e9)) == ("1.93", "60%", 162)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -262,7 +291,9 @@ def test_a_tile_that_no_instruction_takes(own, what):
 SLIPS = {
     "day3.open.bound": [("I", TRN2 / TRN2_BW, "P / BW"), ("T_best", 240e-6, "shorter")],
     "day3.open.uses": [("uses", 24, "as one FLOP"), ("I_2", 48, "bytes of a weight")],
-    "day3.open.crossover": [("B", 210, "x and y left out")],
+    "day3.open.crossover": [("B", 210, "x and y left out"),
+                            ("denominator", 6144 - 210, "one of x and y"),
+                            ("denominator", 6144 + 420, "the sign")],
     "day3.peak": [
         ("PEs", 256, "added"), ("PEs", 128, "one row"), ("PEs", 32_768, "FLOPs"),
         ("per_cycle", 16_384, "as one FLOP"), ("per_cycle", 65_536, "counted twice"),
@@ -294,11 +325,13 @@ SLIPS = {
         ("ridge_dma", P / BW, "over HBM's"), ("ridge_dma", P / (BW + DMA), "added"),
         ("t", 96e6 / BW, "faster"), ("t", 96e6 / (BW + DMA), "added")],
     "day3.rows": [
-        ("PEs", 16_384, "all PEs"), ("PEs", 4096, "columns cut"), ("used", 0.25, "columns cut"),
-        ("rate", P, "nothing were lost"), ("rate", P / 4, "as one FLOP"), ("rate", P / 8, "fp32's"),
-        ("rate", 2 * P, "multiplied"), ("ridge", P / BW, "full peak")],
+        ("PEs", 16_384, "all PEs"), ("PEs", 6400, "columns cut"),
+        ("used", (80 / 128)**2, "columns cut"), ("rate", P, "nothing were lost"),
+        ("rate", P * 40 / 128, "as one FLOP"), ("rate", P * 20 / 128, "fp32's"),
+        ("rate", P * 128 / 80, "multiplied"), ("ridge", P / BW, "full peak")],
     "day3.floor": [
-        ("cycles", 24, "floor left out"), ("cycles", 88, "added"), ("cycles", 278, "lone"),
+        ("cycles", 65, "one too many"), ("cycles", 24, "floor left out"),
+        ("cycles", 88, "added"), ("cycles", 278, "lone"),
         ("t", 64 / VECTOR, "Vector Engine's clock"), ("t", 64 / 1.4e9, "profiler's"),
         ("t", 24 / TENSOR, "floor left out"), ("busy", 24 / 512, "largest moving"),
         ("busy", 24 / 128, "rows"), ("rate", P, "nothing were lost"),
@@ -332,21 +365,26 @@ SLIPS = {
         ("rate", P * 80 / 128, "four times as long"), ("rate", P32, "nothing were lost")],
     "day3.check.small_tiles": [
         ("rate_K", P, "nothing were lost"), ("rate_N", P, "nothing were lost"),
-        ("rate_N", P / 4, "as one FLOP"), ("t", 32 / TENSOR, "floor left out"),
+        ("rate_N", P / 4, "as one FLOP"), ("rate_N", P * 32 / 96, "floor added"),
+        ("t", 32 / TENSOR, "floor left out"),
         ("t", 64 / 1.4e9, "profiler's"), ("t", 96 / TENSOR, "added")],
     "day3.clock.lone": [
         ("small", 17, "all three"), ("small", 16, "one too many"), ("small", 14, "number of the"),
-        ("small", 7, "N alone"), ("small", 11, "rows alone"),
-        ("cycles", 512, "N alone"), ("cycles", 639, "rows"), ("cycles", 512 * 255, "kept back"),
+        ("small", 7, "N alone"), ("small", 11, "one way"),
+        ("cycles", 768, "all three"), ("cycles", 767, "one too many"),
+        ("cycles", 765, "number of the"), ("cycles", 512, "N alone"),
+        ("cycles", 639, "one way"), ("cycles", 512 * 255, "kept back"),
         ("macs", 2 * 128 * 128 * 512, "FLOPs"), ("macs", 128 * 512, "K left out"),
         ("share", 1, "no cycle to fill"), ("share", 2 * 512 / 766, "one multiply-add a cycle")],
     "day3.clock.small": [
         ("used", 9 / 16, "both sides"), ("rate_K", P, "nothing were lost"),
-        ("apart", 20, "N alone"), ("apart", 84, "added"), ("rate_N", P, "nothing were lost"),
+        ("apart", 63, "number of the"), ("apart", 20, "N alone"), ("apart", 84, "added"),
+        ("rate_N", P, "nothing were lost"),
         ("rate_N", P * 64 / 20, "not multiplied")],
     "day3.clock.load": [
         ("load", 128, "one column"), ("load", 512, "multiplied"), ("hidden", 544, "shows"),
-        ("hidden", 766, "lone"), ("shown", 512, "as if hidden"), ("shown", 640, "one column"),
+        ("load", 33, "one too many"), ("shown", 543, "number of the"), ("hidden", 766, "lone"),
+        ("shown", 512, "as if hidden"), ("shown", 640, "one column"),
         ("rate", P, "as if hidden"), ("shown_short", 256, "one column"),
         ("rate_short", P / 2, "one column")],
 }

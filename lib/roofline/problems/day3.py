@@ -51,6 +51,12 @@ def _fits(K: int = 1, M: int = 1, N: int = 1) -> None:
             raise ValueError(f"{name} may be at most {most} in one instruction, got {size:,}")
 
 
+def _fence(count: float) -> dict[str, float]:
+    """Off by one, for a count of cycles."""
+    return {"one too many: the last cycle is counted, and nothing after it": count + 1,
+            "the number of the last cycle: they count from 0": count - 1}
+
+
 def _others(right: str, reasons: Mapping[str, str]) -> dict[str, str]:
     return {key: reason for key, reason in reasons.items() if key != right}
 
@@ -66,6 +72,8 @@ def _back_to_back(name: str, K: int, N: int, label: str, shares: tuple[Follow, .
                 {ONE_FLOP: PEAK * used * busy / 2,
                  "the peak, as if nothing were lost": PEAK,
                  "fp32's peak in place of bf16's": PEAK * QUARTER * used * busy,
+                 **({"N and the floor added: the interval is the larger of them":
+                     PEAK * used * N / (N + FLOOR)} if N < FLOOR else {}),
                  "divided by the share, not multiplied": PEAK / used / busy},
                 label=label, follows=("*", PEAK, *shares) if shares else None)
 
@@ -75,8 +83,19 @@ def _back_to_back(name: str, K: int, N: int, label: str, shares: tuple[Follow, .
 open_bound = replace(day2.open_bound, id="day3.open.bound",
                      fixed=dict(day2.ROOFS, W=24e9, Q=90e6))
 open_uses = replace(day2.why_I_is_B, id="day3.open.uses", fixed=dict(B=24))
+
+
+def _crossover(ridge: float, D: int, other: int) -> Iterator[AnyPart]:
+    """Day 2's parts; a slip that lies near another sheet's answer keeps to unrounded ones."""
+    for part in day2.check_2048.body(ridge=ridge, D=D, other=other):
+        if isinstance(part, Part) and part.name == "denominator":
+            part = replace(part, extra={"one of x and y left out: both have B rows": D - ridge})
+        yield part
+
+
 open_crossover = replace(
-    day2.check_2048, id="day3.open.crossover", fixed=dict(ridge=day2.RIDGE, D=6144, other=4096),
+    day2.check_2048, id="day3.open.crossover", body=_crossover,
+    fixed=dict(ridge=day2.RIDGE, D=6144, other=4096),
     ask="On one physical Trn2 core, ridge {ridge} in bf16, from which batch B on is a linear layer "
         "with D = F = {D} compute-bound? Solve I = B D / (2 B + D) = ridge: bring it to the form "
         "B × denominator = ridge × D and give ridge × D (the numerator), the denominator and B. Is "
@@ -131,7 +150,7 @@ def peak(rows: int, columns: int, clock: float) -> Iterator[AnyPart]:
     yield Part("PEs", pes, "", f"rows × columns = {rows} × {columns}",
                {"rows and columns added": rows + columns, "one row of PEs": columns,
                 "half of them, as if bf16 took two": pes / 2,
-                "FLOPs, two for each PE": 2 * pes})
+                "FLOPs, two for each PE": 2 * pes}, exact=True)
     yield Part("per_cycle", 2 * pes, "FLOP", f"PEs × 2 = {pes:,} × 2",
                {ONE_FLOP: pes, "one row of PEs, not the whole array": 2 * columns,
                 "the 2 of a multiply-add counted twice": 4 * pes},
@@ -321,10 +340,10 @@ TUTORIAL = CORE.facts["documented_ridge.bf16"].value
 
 @problem(
     "day3.ridge_of_whom",
-    ask=f"Five ridges of Trainium1 are in circulation: {RIDGES['whole']:.0f} (this "
-        f"page), {RIDGES['whole']:.2f} (a profiler's Overall Summary on inf2), {TUTORIAL:.0f} (the "
-        f"NKI matmul tutorial), {RIDGES['device']:.0f} and {RIDGES['gib']:.0f}. Where may each "
-        "come from? Which of them may you use for a core?")
+    ask=f"Three ridges of Trainium1 are printed or shown: {RIDGES['whole']:.0f} (this page), "
+        f"{RIDGES['whole']:.2f} (the profiler's Overall Summary on inf2), {TUTORIAL:.0f} (the NKI "
+        f"matmul tutorial). Two more follow from other documented inputs: {RIDGES['device']:.0f} "
+        f"and {RIDGES['gib']:.0f}. Where may each come from? Which of them may you use for a core?")
 def ridge_of_whom() -> Iterator[AnyPart]:
     spelled, whole = CORE.bandwidths["HBM"].rivals[0], DEVICE.bandwidths["HBM"]
     chip, cut = DEVICE.peaks["bf16"].rivals[0], math.floor(PEAK / 1e12)
@@ -399,7 +418,9 @@ def dma_roof(engines: int, each: float, BW: float, P: float, Q: float) -> Iterat
                                  "sum": "neither: their bandwidths add up"},
                  "A byte passes both, one behind the other; the lower figure sets the pace.",
                  _others(right, {"dma": "Compare it with HBM's share.",
-                                 "hbm": "Compare it with what the engines carry.",
+                                 "hbm": f"With {band(each)} an engine it is not: compare it with "
+                                        "what the engines carry." + " With another page's figure "
+                                        "for an engine it would be." * bool(rivals),
                                  "sum": "Every byte goes through both; two links in a row do not "
                                         "add up."}), label="Which is the slow link?")
     yield Part("ridge_dma", ridge, "FLOP/B", f"P / dma = {rate(P)} / {band(dma)}",
@@ -411,7 +432,7 @@ def dma_roof(engines: int, each: float, BW: float, P: float, Q: float) -> Iterat
                {"the faster of the two links": Q / max(dma, BW), "one engine": Q / each,
                 "both bandwidths added": Q / (dma + BW),
                 "bytes taken as bits: a factor 8": 8 * Q / slow},
-               label="Time to load Q")
+               label="Time to load Q", follows=("max", ("/", Q, "dma"), Q / BW))
 
 
 # --- why kernels fall short ---------------------------------------------------------------------
@@ -448,8 +469,8 @@ def _low_side(low: float, I: float) -> Choice:
     ask=RUN + ROOFS + f"K = {{K}}, M = {COLUMNS}, N = {N_MAX}. How many PEs hold a weight, and "
         "which share of all is that? What rate is left, and where does that ceiling meet the "
         "slanted roof? What binds an op with I = {I} in such tiles?",
-    fixed=dict(K=64, I=190.0), units=dict(I="FLOP/B"),
-    draw=lambda r: dict(K=r.choice((16, 32, 48, 80, 96, 112)),
+    fixed=dict(K=80, I=195.0), units=dict(I="FLOP/B"),
+    draw=lambda r: dict(K=r.choice((16, 32, 40, 48, 72, 96, 112)),
                         I=r.choice((20.0, 70.0, 130.0, 210.0))))
 def rows(K: int, I: float) -> Iterator[AnyPart]:
     _fits(K)
@@ -459,7 +480,7 @@ def rows(K: int, I: float) -> Iterator[AnyPart]:
     yield Part("PEs", K * COLUMNS, "", f"K × {COLUMNS} = {K} × {COLUMNS}",
                {"all PEs: rows below K hold nothing": PES, "columns cut as well as rows": K * K,
                 "the moving tile's columns in place of the array's": K * N_MAX},
-               label="PEs with a weight")
+               label="PEs with a weight", exact=True)
     yield Part("used", K / ROWS, "", f"PEs / all = {K} × {COLUMNS} / {PES:,}",
                {UPSIDE_DOWN: ROWS / K, "columns cut as well as rows": (K / ROWS) ** 2,
                 "K over the moving tile's columns": K / N_MAX}, label="Share of all PEs" + SHARE,
@@ -486,7 +507,8 @@ def floor(N: int) -> Iterator[AnyPart]:
                {"N and the floor added": N + FLOOR,
                 "the cycles of a lone matmul, which do not repeat": lone,
                 **({"the floor left out: N alone": N} if N < FLOOR else
-                   {"the floor, though N is above it": FLOOR})}, label="Cycles an instruction")
+                   {"the floor, though N is above it": FLOOR}), **_fence(cycles)},
+               label="Cycles an instruction", exact=True)
     yield Part("t", cycles / CLOCK, "s", f"cycles / clock = {cycles} / {show(CLOCK, 'Hz')}",
                {"the Vector Engine's clock in place of the Tensor Engine's": cycles / VECTOR_CLOCK,
                 PROFILER_CLOCK:
@@ -578,6 +600,8 @@ def small_dma(S: int) -> Iterator[AnyPart]:
     lanes, each = PARTITIONS // ENGINES, DMA / ENGINES
     latency, load = CORE.facts["dma_fixed_latency"].value, S * PARTITIONS // ENGINES
     move = load / each
+    enough = CORE.facts["dma_saturating_bytes"]
+    full = enough.value * lanes / each
     share = move / (move + latency)
     yield Part("bytes", load, "B", f"partitions / engines × S = {PARTITIONS} / {ENGINES} × {S:,} "
                "bytes", {"one partition, not an engine's share of them": S,
@@ -608,10 +632,15 @@ def small_dma(S: int) -> Iterator[AnyPart]:
                   "gone": "a transfer that large has no latency",
                   "hbm": "HBM spreads bytes over its channels, so sizes do not matter",
                   "holds": "nothing: both give the same figure"},
-                 "Alone, such a transfer would spend a good part of its time waiting. An engine "
+                 f"At {enough.text} a partition an engine moves "
+                 f"{enough.value * lanes / 1024:g} KiB in {show(full, 's')}. With "
+                 f"{show(latency, 's')} before it that is {full / (full + latency):.0%} of its "
+                 "time, "
+                 f"{show(DMA * full / (full + latency), 'B/s')} in all; yet the guide calls that "
+                 "size saturated. An engine "
                  "moves one transfer at a time (architecture guide), out of several queues that "
-                 "take turns (DMA introduction). That latency passes meanwhile is an inference; "
-                 "Day 4 measures it.",
+                 "take turns (DMA introduction). That latency passes meanwhile is an inference, "
+                 "to be measured on Day 4.",
                  {"gone": "The latency is per transfer, whatever its size.",
                   "hbm": "The DMA guide says the opposite: interleaving does not make small "
                          "transfers fast.",
@@ -812,27 +841,14 @@ BACK_TO_BACK = "Many matmuls run back to back, bf16, their weights always in pla
 def clock_lone(side: int, few: int, K: int, M: int, N: int) -> Iterator[AnyPart]:
     _fits(K, M, N)
     cycles, macs = N + K + M - 2, K * M * N
-    small = few + 2 * side - 2
-    yield Part("small", small, "cycle", f"({few} - 1) + ({side} - 1) + ({side} - 1) + 1",
-               {"N + K + M: all three count from 0": small + 2,
-                "one too many: the last cycle is counted, and nothing after it": small + 1,
-                "the number of the last cycle: they count from 0": small - 1,
-                "N alone, as if every PE began at once": few,
-                "the way down the rows alone: the columns lie behind each other too":
-                few + side - 1},
-               label=f"Cycles, {side} × {side} PEs, N = {few}")
-    yield Part("cycles", cycles, "cycle", f"(N - 1) + (K - 1) + (M - 1) + 1 = {N} + {K} + {M} - 2",
-               {"N alone, as if every PE began at once": N,
-                "the way down the rows alone: the columns lie behind each other too": N + K - 1,
-                "the way along the columns alone: the rows lie below each other too": N + M - 1,
-                "each moving column kept back until the one before has left": N * (K + M - 1)},
-               label=f"Cycles, {ROWS} × {COLUMNS} PEs, N = {N}")
+    yield _lone("small", side, side, few, f"Cycles, {side} × {side} PEs, N = {few}")
+    yield _lone("cycles", K, M, N, f"Cycles, {ROWS} × {COLUMNS} PEs, N = {N}")
     yield Part("macs", macs, "", f"K M N = {K} × {M} × {N}",
                {"FLOPs, two for each multiply-add": 2 * macs,
                 "K left out: a result takes K multiply-adds": M * N,
                 "one moving column, not all N": K * M,
                 "all PEs taken to be busy in every cycle": PES * cycles},
-               label="Multiply-adds")
+               label="Multiply-adds", exact=True)
     yield Part("share", macs / (PES * cycles), "",
                f"K M N / (PEs × cycles) = {macs:,} / ({PES:,} × {cycles:,})",
                {"FLOPs over PE cycles: a PE does one multiply-add a cycle": 2 * macs / PES / cycles,
@@ -841,6 +857,20 @@ def clock_lone(side: int, few: int, K: int, M: int, N: int) -> Iterator[AnyPart]
                label="Share of the PEs' cycles" + SHARE,
                follows=("/", "macs", ("*", PES, "cycles")),
                extra={"the idle share": 1 - macs / (PES * cycles)})
+
+
+def _lone(name: str, K: int, M: int, N: int, label: str) -> Part:
+    """The cycles of one matmul, from the first multiply-add to the last."""
+    cycles = N + K + M - 2
+    down = "the way down the rows alone: the columns lie behind each other too"
+    along = "the way along the columns alone: the rows lie below each other too"
+    return Part(name, cycles, "cycle", f"(N - 1) + (K - 1) + (M - 1) + 1 = {N} + {K} + {M} - 2",
+                {**_fence(cycles), "N + K + M: all three count from 0": cycles + 2,
+                 "N alone, as if every PE began at once": N,
+                 **({down: N + K - 1, along: N + M - 1} if K != M else
+                    {"one way through the array alone: rows and columns both add": N + K - 1}),
+                 "each moving column kept back until the one before has left": N * (K + M - 1)},
+                label=label, exact=True)
 
 
 @problem(
@@ -864,8 +894,8 @@ def clock_small(K: int, N: int) -> Iterator[AnyPart]:
     yield _back_to_back("rate_K", K, N_MAX, f"Rate, K = {K}, N = {N_MAX}", ("used",))
     yield Part("apart", FLOOR, "cycle", f"max(N, {FLOOR}) = max({N}, {FLOOR})",
                {"the floor left out: N alone": N, "the floor added to N": N + FLOOR,
-                "the cycles of a lone matmul, which do not repeat": N + ROWS + COLUMNS - 2},
-               label="Cycles between starts")
+                "the cycles of a lone matmul, which do not repeat": N + ROWS + COLUMNS - 2,
+                **_fence(FLOOR)}, label="Cycles between starts", exact=True)
     yield _back_to_back("rate_N", ROWS, N, f"Rate, K = {ROWS}, N = {N}")
 
 
@@ -885,19 +915,23 @@ def clock_load(M: int, N: int, short: int) -> Iterator[AnyPart]:
     if N <= short:
         raise ValueError("N has to be above short")
     load, hidden = M / FAST, max(N, FLOOR, M / FAST)
+    whole = M % FAST == 0
     yield Part("load", load, "cycle", f"M / {FAST} = {M} / {FAST}",
-               {"one column a cycle, as a matmul takes them": M, "a row a cycle, K of them": ROWS,
+               {**_fence(load),
+                "one column a cycle, as a matmul takes them": M, "a row a cycle, K of them": ROWS,
                 "the factor multiplied, not divided": M * FAST,
                 "the cycles of the moving tile": N}
                if M != ROWS else
-               {"one column or row a cycle, as a matmul takes them": M,
+               {**_fence(load), "one column or row a cycle, as a matmul takes them": M,
                 "the factor multiplied, not divided": M * FAST,
-                "every weight a cycle of its own": M * ROWS}, label="Cycles of a load")
+                "every weight a cycle of its own": M * ROWS}, label="Cycles of a load",
+               exact=whole)
     yield Part("hidden", hidden, "cycle", f"max(N, {FLOOR}, load) = max({N}, {FLOOR}, {load:g})",
                {"the load added: that is when it shows": hidden + load,
                 "a load of one column a cycle, and added": hidden + M,
                 "the cycles of a lone matmul, which do not repeat": N + M + ROWS - 2,
-                "the load alone: the matmul takes longer": load}, label="Interval, load hidden")
+                "the load alone: the matmul takes longer": load, **_fence(hidden)},
+               label="Interval, load hidden", exact=True)
     for name, n, label in (("shown", N, f"N = {N}"), ("shown_short", short, f"N = {short}")):
         busy = max(n, FLOOR)
         apart = busy + load
@@ -905,8 +939,10 @@ def clock_load(M: int, N: int, short: int) -> Iterator[AnyPart]:
                    {"the load left out, as if hidden": busy,
                     "a load of one column a cycle": busy + M,
                     "the load alone": load,
-                    "the cycles of a lone matmul, which do not repeat": n + M + ROWS - 2},
-                   label=f"Interval, load shown, {label}", follows=("+", busy, "load"))
+                    "the cycles of a lone matmul, which do not repeat": n + M + ROWS - 2,
+                    **_fence(apart)},
+                   label=f"Interval, load shown, {label}", follows=("+", busy, "load"),
+                   exact=whole)
         left = PEAK * M / COLUMNS * n / apart
         sides = f" × {M} / {COLUMNS}" * (M < COLUMNS)
         yield Part(name.replace("shown", "rate"), left, "FLOP/s",
