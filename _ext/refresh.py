@@ -45,8 +45,20 @@ def normal(notebook: Any, stem: str) -> Any:
             cell.metadata["jupyter"] = nbformat.from_dict(hidden)
         if cell.cell_type == "code":
             cell.execution_count = None
-            cell.outputs = [kept for output in cell.outputs if (kept := _text(output))]
+            cell.outputs = _joined([kept for output in cell.outputs if (kept := _text(output))])
     return notebook
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """Neighbouring pieces of one stream as one: where a kernel cuts it is chance."""
+    found: list[Any] = []
+    for output in outputs:
+        last = found[-1] if found else {}
+        if output.output_type == "stream" and last.get("name") == output.name:
+            last.text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 def _text(output: Any) -> Any:

@@ -65,6 +65,18 @@ def test_stored_in_normal_form(name):
     assert NOTEBOOKS[name]["metadata"] == METADATA
 
 
+def test_one_stream_is_stored_in_one_piece():
+    """A kernel under load cuts what a cell prints anywhere."""
+    def cut(*pieces):
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("...", id="c")])
+        notebook.cells[0].outputs = [nbformat.v4.new_output("stream", name=name, text=text)
+                                     for name, text in pieces]
+        return [(o.name, o.text) for o in normal(notebook, "c").cells[0].outputs]
+
+    assert cut(("stdout", "a\n"), ("stdout", "b\n"), ("stderr", "c"), ("stdout", "d")) == [
+        ("stdout", "a\nb\n"), ("stderr", "c"), ("stdout", "d")]
+
+
 @each_notebook
 def test_ids_are_there_and_unique(name):
     ids = [cell["id"] for cell in NOTEBOOKS[name]["cells"]]
