@@ -247,21 +247,23 @@ def found(op, loops, buffers):
 
 
 def test_no_place_is_better_for_a_matmul():
-    rng = random.Random(1)
-    for _ in range(60):
+    rng, collected = random.Random(1), 0
+    for _ in range(90):
         op = ops.Matmul(*(rng.randint(1, 8) for _ in "mkn"))
-        loops = [f"{rng.choice('mkn')}{rng.randint(1, 6)}" for _ in range(rng.randint(0, 4))]
+        loops = [f"{rng.choice('mkkn')}{rng.randint(1, 6)}" for _ in range(rng.randint(0, 4))]
         for buffers in ({"buffer": rng.randint(4, 300)},
-                        {"SBUF": rng.randint(4, 200), "PSUM": rng.randint(4, 200)}):
+                        {"SBUF": rng.randint(4, 600), "PSUM": rng.randint(4, 80)}):
             memories = ("buffer",) if "buffer" in buffers else ()
-            assert found(op, " ".join(loops), buffers) == cheapest(
-                op, [text for names in ("ABC", "ABCC")[:2 - len(memories)]
-                     for text in placements(loops, names)], memories, buffers), (op, loops, buffers)
+            least = cheapest(op, [text for names in ("ABC", "ABCC")[:2 - len(memories)]
+                                  for text in placements(loops, names)], memories, buffers)
+            assert found(op, " ".join(loops), buffers) == least, (op, loops, buffers)
+            collected += least is not None and least[1] == 4
+    assert collected > 3
 
 
 PARTS = {  # sizes, the op; loops of both parts, of the first, of the second; what is kept; who uses
-    "mlp": ("bdf", ops.MLP, ("bf", "bdf", "bfe"), "g", ("x", "W_up"), ("W_down", "y")),
-    "attention": ("ld", ops.Attention, ("ij", "ijd", "ijd"), "A", ("Q", "K"), ("V", "O")),
+    "mlp": ("bdf", ops.MLP, ("fb", "bdf", "bfe"), "g", ("x", "W_up"), ("W_down", "y")),
+    "attention": ("ld", ops.Attention, ("ji", "ijd", "ijd"), "A", ("Q", "K"), ("V", "O")),
 }
 
 
@@ -269,11 +271,16 @@ PARTS = {  # sizes, the op; loops of both parts, of the first, of the second; wh
 def test_no_place_is_better_with_parts(kind):
     rng = random.Random(kind)
     sizes, make, dims, link, made, used = PARTS[kind]
-    for _ in range(3):
+    for case in range(4):
         op = make(*(rng.randint(1, 6) for _ in sizes))
         shared, first, second = ([f"{rng.choice(some)}{rng.randint(1, 4)}"
                                   for _ in range(rng.randint(0, most))]
                                  for some, most in zip(dims, (1, 1, 2), strict=True))
+        buffers = {"SBUF": rng.randint(8, 300), "PSUM": rng.randint(4, 80)}
+        if case == 0:  # the loop over what is kept outside: its output's sums are collected
+            op, shared, first, second = make(*[3] * len(sizes)), [f"{dims[0][0]}1"], [], [
+                f"{dims[2][0]}1"]
+            buffers = {"SBUF": 300, "PSUM": 24}
         texts = []
         for out in product([True, False], repeat=4):  # which stand before both parts
             before = [n for n, o in zip(made + used, out, strict=True) if o]
@@ -287,8 +294,9 @@ def test_no_place_is_better_with_parts(kind):
                 texts += [f"{a} ({b}) ({c})" for a, b, c in product(*(
                     placements(*line) for line in lines))]
         loops = " ".join([*shared, "(", *first, ")", "(", *second, ")"])
-        buffers = {"SBUF": rng.randint(8, 250), "PSUM": rng.randint(4, 80)}
-        assert found(op, loops, buffers) == cheapest(op, texts, (), buffers), (op, loops, buffers)
+        least = cheapest(op, texts, (), buffers)
+        assert found(op, loops, buffers) == least, (op, loops, buffers)
+        assert case or least[1] == 6
 
 
 @pytest.mark.parametrize(("op", "loops", "text"), [
