@@ -3,8 +3,8 @@
 // The events, their order and the bytes of an element come in through `model`, from Nest.walk. The
 // page evaluates only
 //   bytes of an event = elements of its block x bytes an element
-//   r of a tensor so far = elements read (of an output: written) / elements of the tensor;
-//     sums that come back are counted apart
+//   blocks of a tensor so far = its loads (of an output: its stores); sums that come back are
+//     counted apart
 //   W so far = W x (products done / products in all)      I so far = W so far / Q so far
 //   on chip = sum over the lines around the current one that hold a block, or leave sums open
 
@@ -79,15 +79,16 @@ function decode(nest, dims, sizes, tensors, products) {
     cuts[name] = places.map((of) => [...of].sort((a, b) => a - b));
   }
   const all = events.reduce((n, { kind, elements: n_ }) => n + (kind === "step" ? n_ : 0), 0);
-  return { ...nest, events, block, chosen, made, through, cuts, all };
+  const whole = tally({ events, cuts }, tensors, events.length);
+  return { ...nest, events, block, chosen, made, through, cuts, all, whole };
 }
 
 // What the first `count` events have done. crossed: times each tile of a tensor has, tile by tile.
 function tally({ events, cuts }, tensors, count) {
-  const sum = { read: 0, written: 0, done: 0, crossed: {}, moved: {}, back: {} };
+  const sum = { read: 0, written: 0, done: 0, crossed: {}, blocks: {}, back: {} };
   for (const [name, of] of Object.entries(cuts)) {
     sum.crossed[name] = of[0].slice(1).map(() => (of[1] ?? [0, 1]).slice(1).map(() => 0));
-    sum.moved[name] = sum.back[name] = 0;
+    sum.blocks[name] = sum.back[name] = 0;
   }
   for (let i = 0; i < count; i++) {
     const { kind, name, level, spans, elements: n, bytes } = events[i];
@@ -95,10 +96,10 @@ function tally({ events, cuts }, tensors, count) {
     else if (!level) {
       sum[kind === "store" ? "written" : "read"] += bytes;
       if ((tensors[name].role === "out") !== (kind === "store")) {
-        if (bytes) sum.back[name] += n;
+        if (bytes) sum.back[name] += 1;
         continue;
       }
-      sum.moved[name] += n;
+      sum.blocks[name] += 1;
       const [rows, columns] = [0, 1].map((d) => (spans[d]
         ? spans[d].map((place) => cuts[name][d].indexOf(place)) : [0, 1]));
       for (let r = rows[0]; r < rows[1]; r++) {
@@ -293,22 +294,22 @@ function render({ model, el }) {
         return [strong(event.words), ` ${nest.through(event.line).map((dim) =>
           `${dim} ${near[dim].join(":")}`).join(", ")}: nothing moves.`];
       }
-      const tile = `${name} tile ${shape(spans)}`, out = tensors[name].role === "out";
+      const block = `${name} block ${shape(spans)}`, out = tensors[name].role === "out";
       const place = ` It is ${where(event)}.`;
       if (level) {
         const outer = nest.lines.find((l) => l.name === name && l.level === level - 1).memory;
         const way = kind === "store" ? `from ${memory} to ${outer}` : `from ${outer} to ${memory}`;
-        return [strong(kind === "load" && out && !moved ? `open ${tile}` : `${kind} ${tile}`),
+        return [strong(kind === "load" && out && !moved ? `open ${block}` : `${kind} ${block}`),
           kind === "load" && out && !moved ? ` in ${memory}: new sums.`
             : ` ${way}: nothing crosses HBM.`, place];
       }
       if (kind === "load" && out) {
-        return moved ? [strong(`fetch ${tile}, ${bytes(moved)}`),
+        return moved ? [strong(`fetch ${block}, ${bytes(moved)}`),
           `: partial sums come back; read so far ${bytes(sum.read)}.`, place]
-          : [strong(`open ${tile}`), ` in ${memory}: new sums, nothing is read.`, place];
+          : [strong(`open ${block}`), ` in ${memory}: new sums, nothing is read.`, place];
       }
       const partial = out && sum.tile < nest.times[name] ? ", partial sums" : "";
-      return [strong(`${kind} ${tile}, ${bytes(moved)}`), `: ${nth(sum.tile)} time${partial}; ${
+      return [strong(`${kind} ${block}, ${bytes(moved)}`), `: ${nth(sum.tile)} time${partial}; ${
         out ? "written" : "read"} so far ${bytes(out ? sum.written : sum.read)}.`, place];
     })();
     if (state.at === nest.events.length) {
@@ -324,11 +325,15 @@ function render({ model, el }) {
   const spilled = crossing.filter((name) => tensors[name].role === "out"
     && nests.some(({ times }) => times[name] > 1));
   const memories = [...new Set(nests.flatMap(({ held }) => Object.keys(held)))];
-  const [reads, read] = readouts([["event", "event"], ["read", "read from HBM", "memory"],
-    ["written", "written to HBM", "memory"], ...crossing.map((name) => [`r ${name}`,
-      tensors[name].role === "out" ? `${name} written, times` : `r_${name}, times read`]),
-    ...spilled.map((name) => [`back ${name}`, `${name} read back, times`]),
-    ["I", "I = W / Q"], ...memories.map((name) => [`in ${name}`, `held in ${name}`, "compute"])]);
+  // Short words: the column is narrow.
+  const [reads, read] = readouts([["event", "event"], ["read", "read", "memory"],
+    ["written", "written", "memory"], ...crossing.map((name) => [`of ${name}`,
+      `${name} ${tensors[name].role === "out" ? "written" : "read"}`]),
+    ...spilled.map((name) => [`back ${name}`, `${name} read back`]),
+    ["I", "I so far"], ...memories.map((name) => [`in ${name}`, `in ${name}`, "compute"])]);
+  const [ends, end] = readouts([...crossing.filter((name) => tensors[name].role === "in")
+    .map((name) => [name, `r_${name}`]), ...spilled.map((name) => [name, `${name} written, times`]),
+  ["I", "I"], ...memories.map((name) => [`in ${name}`, `most in ${name}`])]);
   const [compared, compare] = readouts(nests.map(({ name }, i) => [i, name, "memory"]));
   const total = (nest) => nest.read + nest.written;
   const picks = make("div", { class: "rl-row" }), panel = make("div", { class: "rl-panel" });
@@ -351,20 +356,17 @@ function render({ model, el }) {
   function update() {
     const here = draw(), { nest, sum, event } = here;
     if (!state.revealed) return here;
-    const whole = (name) => elements(tensors[name].dims.map((dim) => [0, sizes[dim]]));
+    const blocks = (n, of) => `${n} of ${of} block${of === 1 ? "" : "s"}`;
     const Q = sum.read + sum.written, W = flops * (sum.done / nest.all);
     read("event", `${state.at} of ${nest.events.length}`);
     read("read", `${bytes(sum.read)} of ${bytes(nest.read)}`, nest.read && sum.read / nest.read);
     read("written", `${bytes(sum.written)} of ${bytes(nest.written)}`,
       nest.written && sum.written / nest.written);
     for (const name of crossing) {
-      read(`r ${name}`, `${significant(sum.moved[name] / whole(name))} of ${nest.times[name]}`);
+      read(`of ${name}`, blocks(sum.blocks[name], nest.whole.blocks[name]));
     }
-    for (const name of spilled) {
-      read(`back ${name}`, `${significant(sum.back[name] / whole(name))} of ${nest.times[name] - 1}`);
-    }
-    read("I", `${Q ? show(W / Q, "FLOP/B") : "no byte yet"}, at the end ${
-      show(flops / total(nest), "FLOP/B")}`);
+    for (const name of spilled) read(`back ${name}`, blocks(sum.back[name], nest.whole.back[name]));
+    read("I", Q ? show(W / Q, "FLOP/B") : "no byte yet");
     const held = Object.fromEntries(memories.map((name) => [name, 0]));
     for (const i of event ? nest.lines[event.line].path.concat(event.line) : []) {
       const { kind, memory, bytes: n } = nest.lines[i];
@@ -372,8 +374,13 @@ function render({ model, el }) {
     }
     for (const name of memories) {
       const most = nest.held[name] ?? 0;
-      read(`in ${name}`, `${mebi(held[name])}, at most ${mebi(most)}`, most && held[name] / most);
+      read(`in ${name}`, mebi(held[name]), most && held[name] / most);
+      end(`in ${name}`, mebi(most));
     }
+    for (const name of crossing) {
+      if (tensors[name].role === "in" || spilled.includes(name)) end(name, nest.times[name]);
+    }
+    end("I", show(flops / total(nest), "FLOP/B"));
     naming();
     slide.max = nest.events.length;
     slide.value = state.at;
@@ -454,20 +461,25 @@ function render({ model, el }) {
       button("Next store", () => jump("store", stores)),
       button("Start", () => go(0)), button("End", () => go(now().events.length))));
     controls.prepend(transport);
-    panel.replaceChildren(reads, ...(nests.length > 1 ? [make("p", { class: "rl-caption" },
-      "Q and I of each mapping"), compared] : []));
+    const caption = (words) => make("p", { class: "rl-caption" }, words);
+    panel.replaceChildren(reads, caption("At the end (r: times read)"), ends, ...(nests.length > 1
+      ? [caption("Q, and I in FLOP/B, of each mapping"), compared] : []));
+    if (tables) tables.hidden = false;
     const most = Math.max(...nests.map(total));
     nests.forEach((nest, i) => compare(i, `${bytes(total(nest))}, ${
-      show(flops / total(nest), "FLOP/B")}`, total(nest) / most));
+      significant(flops / total(nest))}`, total(nest) / most));
     choices();
     update();
     const right = model.get("right"), { choice } = state;
     say([strong(model.get("verdict")), !choice ? "" : right.includes(Number(choice))
       ? " You said so." : ` You said ${answers[choice]}.`,
-    " Play, or step with the arrow keys."]);
+    " Play, or step with the arrow keys; Page Up finds the next load, Page Down the one before."]);
     slide.focus({ preventScroll: true });
   }
 
+  // It would answer the question.
+  const tables = el.querySelector(".rl-tables");
+  if (tables) tables.hidden = true;
   panel.replaceChildren(guessForm(el.id, "Your guess", answers.map((words, i) => [i, words]), {
     choose: (i) => { state.choice = String(i); },
     check() {

@@ -86,9 +86,9 @@ def nest(nests: Nest | Sequence[Nest], names: Sequence[str] = ()) -> Live:
 
 def _about(first: Nest, operands: Mapping[str, Operand]) -> str:
     kept = [name for name, operand in operands.items() if operand.role == "kept"]
-    return (f"{_op(first, operands)} is computed in tiles. A load brings a tile on "
-            "chip each time its line of the nest is reached; the tile stays while the lines "
-            "inside it run."
+    return (f"{_op(first, operands)} is computed in tiles. A load brings a block of "
+            "them on chip each time its line of the nest is reached; the block stays while the "
+            "lines inside it run."
             + "".join(f" {name} is made on chip and never crosses HBM." for name in kept))
 
 
@@ -134,8 +134,8 @@ def _again(one: Nest) -> Question:
     says = f"Each byte of {row.name} crosses {words[right]}."
     if row.write_bytes:
         back = row.times - 1
-        asks = f"is each tile of {row.name} written to HBM"
-        says = (f"Each tile of {row.name} is written {words[right]}, and read back "
+        asks = f"is each block of {row.name} written to HBM"
+        says = (f"Each block of {row.name} is written {words[right]}, and read back "
                 f"{'once' if back == 1 else f'{back} times'}.")
     return f"The nest is {one.text!r}. How many times {asks}?", says, words, [right]
 

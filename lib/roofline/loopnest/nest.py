@@ -105,10 +105,12 @@ class Rows(tuple[Row, ...]):
     """What is resident, and what that costs; shown as a table."""
 
     def cells(self, size: Callable[[int], str]) -> list[list[str]]:
-        """The table's text, its head first; `size` writes the bytes that are moved."""
+        """The table's text, its head first; `size` writes the bytes that are moved: over HBM, or on
+        chip, for a block of a block."""
         return [["tensor", "held in", "block", "takes", "runs", "each byte", "read", "written"],
                 *([r.name, r.memory, " x ".join(map(str, r.block)), units.mebi(r.bytes),
-                   f"{r.runs:,}", r.moves, size(r.read_bytes), size(r.write_bytes)] for r in self)]
+                   f"{r.runs:,}", r.moves + ", on chip" * bool(r.level), size(r.read_bytes),
+                  size(r.write_bytes)] for r in self)]
 
     def __repr__(self) -> str:
         return "\n".join(aligned(self.cells(lambda n: f"{n:,} B"), left=(0, 1, 2, 5)))
