@@ -677,3 +677,9 @@ def test_two_loops_swapped_in_the_text_are_another_count(day, kernel, cores, tex
     code = run(day, kernel, mine[2], cores)
     assert nki.compare(cores * Nest(mine[4], mine[5]).achieved, None, code).agree
     assert not nki.compare(cores * Nest(mine[4], text).achieved, None, code).agree
+
+
+def test_bytes_that_stay_on_chip_are_told_from_those_over_hbm():
+    rows = repr(Nest(ops.Matmul(512, 512, 1024), "C k128 B m128 A n512 C").resident).splitlines()
+    assert "written 1 x  " in rows[1] and "on chip" not in rows[1]
+    assert "written 4 x, read 3 x, on chip" in rows[4]  # k in 4 steps
