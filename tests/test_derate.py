@@ -391,6 +391,13 @@ def test_a_tile_shows_its_rules():
     ]
 
 
+def test_a_load_in_fp32_says_what_is_assumed():
+    """The guide: a load is up to four times as fast as a matmul of the same size, in any dtype."""
+    assert "load      32 cycles     LoadStationary; fp32 assumed to load as fast as bf16" in repr(
+        derate.matmul("trn1", dtype="fp32"))
+    assert "assumed" not in repr(derate.matmul("trn1", dtype="bf16"))
+
+
 def test_no_loss_says_so():
     for thing in (derate.matmul("trn1"), derate.dma("trn1", 4096), derate.elementwise("trn1")):
         assert "no rule takes anything" in repr(thing)

@@ -118,7 +118,8 @@ def test_two_cores(launch, options):
 
 @pytest.mark.parametrize("number", [0, 3, 8, -1, "2", 2.0, True, None, (2,), (2, 2), slice(2)])
 def test_brackets_hold_one_or_two(number):
-    with pytest.raises(nki.NkiValidationError, match=r"matmul\[\.\.\.\]: got .*; expected one number"):
+    with pytest.raises(nki.NkiValidationError,
+                       match=r"matmul\[\.\.\.\]: got .*; expected one number"):
         matmul[number]
 
 

@@ -221,7 +221,9 @@ class Matmul:
             f"matmul K = {self.K}, M = {self.M}, N = {self.N}, {self.dtype}, {self.core.name}",
             self.rules,
             [("MM", f"{self.mm_cycles} cycles", "MultiplyMoving"),
-             ("load", f"{self.load_cycles} cycles", "LoadStationary"),
+             ("load", f"{self.load_cycles} cycles", "LoadStationary" + (
+                 f"; {self.dtype} assumed to load as fast as bf16"
+                 if any(r.name == "dtype" and r.share < 1 for r in self.rules) else "")),
              ("interval", f"{self.interval} cycles", what[self.load]),
              ("time", units.show(self.seconds, "s"), "of one interval"),
              ("rate", units.show(self.rate, "FLOP/s"),
