@@ -53,9 +53,9 @@ def _joined(outputs: list[Any]) -> list[Any]:
     """Neighbouring pieces of one stream as one: where a kernel cuts it is chance."""
     found: list[Any] = []
     for output in outputs:
-        last = found[-1] if found else {}
-        if output.output_type == "stream" and last.get("name") == output.name:
-            last.text += output.text
+        if (output.output_type == "stream" and found
+                and found[-1].get("name") == output.name):
+            found[-1].text += output.text
         else:
             found.append(output)
     return found

@@ -246,7 +246,7 @@ def test_every_form_answers_as_the_library_does(page, ids, address, visit):
         question = problems.ask(form)
         check_form(seen.page, form, question)
         (untouched,) = seen.page.evaluate(DRIVE, [form, [{}]])
-        names = ", ".join(part.shown for part in question.parts)
+        names = "; ".join(part.shown for part in question.parts)
         assert untouched["left"] == f"not attempted: {names}"
         other = next((q for q in (problems.ask(form, seed) for seed in range(1, 16))
                       if q.form_data()["parts"] != question.form_data()["parts"]), None)

@@ -254,7 +254,7 @@ def verdict(question, answers) -> dict[str, list[str]]:
     assert not any("bare number" in o.message for o in report.outcomes if o.name in fixed)
     said = {o.name: [o.kind, o.message and f"{shown[o.name]}: {o.message}"]
             for o in report.outcomes}
-    return said | {"": "not attempted: " + ", ".join(left) if left else ""}
+    return said | {"": "not attempted: " + "; ".join(left) if left else ""}
 
 
 def carried_on(question) -> list[dict[str, str]]:
@@ -340,7 +340,7 @@ def test_enter_checks_and_focus_goes_to_what_is_to_mend(page_of):
     page.click("text=Check")
     assert page.evaluate(focused) == "Check"  # a tap opens no keyboard
     assert page.inner_text(".rl-left") == (
-        "not attempted: Which roof binds, T_best, T_worst, Entitled rate")
+        "not attempted: Which roof binds; T_best; T_worst; Entitled rate")
 
 
 def test_another_one_brings_new_numbers_and_an_empty_form(page_of):

@@ -180,8 +180,10 @@ class Part(_Shown):
 
     def _range(self, value: float) -> Interval:
         """The answers that count as `value`; of a count, a whole number is itself alone."""
-        whole = self.exact and value == int(value)
-        return (value - 0.01, value + 0.01) if whole else accepted(value)
+        if not (self.exact and value == int(value)):
+            return accepted(value)
+        slack = max(0.01, 6e-8 * abs(value))  # a form keeps 8 digits of its ends
+        return value - slack, value + slack
 
     answer = property(lambda self: show(self.value, self.unit))
     wants = property(lambda self: f"a number in {self.unit}" if self.unit else "a number")
