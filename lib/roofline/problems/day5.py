@@ -17,6 +17,7 @@ from ..check import AnyPart, Choice, Follow, Part, collect, problem
 from ..ops import BYTES, MLP, MODELS, Attention, Linear, Matmul, SwiGLU
 from ..units import mebi, show
 from . import day2
+from .day3 import ONE_FLOP
 
 flop, byte, per_byte, time, rate, band = (
     partial(show, unit=unit, digits=4)
@@ -32,14 +33,13 @@ FP32 = BYTES["fp32"]  # bytes of a partial sum
 
 ELEMENTS = "elements counted, not bytes"
 UPSIDE_DOWN = "the ratio upside down: bytes over FLOPs"
-ONE_FLOP = "a multiply-add counted as one FLOP"
 ONCE = "each operand loaded once"
 SWAPPED = "r_A and r_B swapped"
 NO_C = "C left out, though its store crosses"
 MEGA = "MB taken for MiB"
 
 
-def _whole(**sizes: tuple[int, int]) -> None:
+def in_tiles(**sizes: tuple[int, int]) -> None:
     """Raises ValueError for a size that its tile does not divide."""
     for name, (size, tile) in sizes.items():
         if size % tile:
@@ -246,7 +246,7 @@ def best(n: int, ridge: float) -> Iterator[AnyPart]:
                         N=WIDE * r.choice((2, 3, 4, 6))))
 @day2.told
 def tilings(M: int, K: int, N: int) -> Iterator[AnyPart]:
-    _whole(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
+    in_tiles(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
     op, m, n, k = Matmul(M, K, N), M // TILE, N // WIDE, K // TILE
     for at, r_A, r_B, tile, size, stays in ((1, 1, m, TILE, M, "rows"),
                                             (2, n, 1, WIDE, N, "columns")):
@@ -351,7 +351,7 @@ def order_(m: int, n: int, k: int, order: str) -> Iterator[AnyPart]:
                                     for slice in (128, 256, 512) for count in (3, 4, 6)])))
 @day2.told
 def spill(M: int, K: int, N: int, slice: int) -> Iterator[AnyPart]:
-    _whole(K=(K, slice))
+    in_tiles(K=(K, slice))
     op, slices = Matmul(M, K, N), K // slice
     once, each = op.algorithmic.hbm_bytes, 2 * FP32 * M * N
     trips = slices - 1
@@ -739,7 +739,7 @@ def _own_nests(r: random.Random) -> dict[str, int]:
 
 
 def _checked(M: int, K: int, N: int, rows: int, columns: int) -> Matmul:
-    _whole(rows=(rows, TILE), columns=(columns, WIDE), M=(M, rows), K=(K, TILE), N=(N, columns))
+    in_tiles(rows=(rows, TILE), columns=(columns, WIDE), M=(M, rows), K=(K, TILE), N=(N, columns))
     banks = rows * columns // (TILE * WIDE)
     if banks > BANKS:
         raise ValueError(f"a block of {rows:,} × {columns:,} takes {banks} of {BANKS} PSUM banks")
@@ -982,7 +982,7 @@ SIZES = dict(M=1280, K=512, N=2048)
     draw=lambda r: dict(M=TILE * r.choice((3, 5, 6, 7, 9, 12)), K=TILE * r.choice((3, 5, 6, 8)),
                         N=WIDE * r.choice((2, 3, 5, 6))))
 def reload(M: int, K: int, N: int) -> Iterator[AnyPart]:
-    _whole(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
+    in_tiles(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
     op, m, k, n = Matmul(M, K, N), M // TILE, K // TILE, N // WIDE
     W, count = op.flops, op.reloaded(n, m)
     Q, C = count.hbm_bytes, P * M * N
@@ -1027,7 +1027,7 @@ def reload(M: int, K: int, N: int) -> Iterator[AnyPart]:
         "bytes does Q grow? What is the new Q over the old one? What becomes of W and of C?",
     fixed=SIZES, draw=reload.draw)
 def twice(M: int, K: int, N: int) -> Iterator[AnyPart]:
-    _whole(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
+    in_tiles(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
     m, n, k = M // TILE, N // WIDE, K // TILE
     Q, runs, tile = Matmul(M, K, N).reloaded(n, m).hbm_bytes, m * n * k, P * TILE * TILE
     more = runs * tile
@@ -1115,7 +1115,7 @@ ROOM = {name: int(machine.get(name, "core").facts["sbuf_partition_bytes"].value)
         (1536, 2048), (1536, 3072), (1536, 4096), (1536, 5120), (1536, 6144), (2048, 2048),
         (2048, 3072), (2048, 4096), (512, 8192), (512, 11264), (512, 12288), (512, 16384))]))
 def fits(D: int, F: int, trn1: int, trn2: int) -> Iterator[AnyPart]:
-    _whole(D=(D, WIDE), F=(F, TILE))
+    in_tiles(D=(D, WIDE), F=(F, TILE))
     if trn1 >= trn2:
         raise ValueError("trn1 has to have less than trn2")
     weights, blocks = 2 * P * D * F // TILE, P * (D + F)
@@ -1163,7 +1163,7 @@ LAYER = dict(B=1024, D=128, F=512)
     draw=lambda r: dict(B=256 * r.choice((1, 2, 3, 5)), D=r.choice((64, 96, 128)),
                         F=r.choice((256, 384, 512))))
 def lnc(B: int, D: int, F: int) -> Iterator[AnyPart]:
-    _whole(B=(B, 2 * TILE))
+    in_tiles(B=(B, 2 * TILE))
     x, w, y = P * B * D, P * D * F, P * B * F
     one, two = x + w + y, x + 2 * w + y
     yield Part("Q_1", one, "B", f"p (B D + D F + B F) = {P} bytes × ({B:,} × {D:,} + {D:,} × "
@@ -1249,7 +1249,7 @@ def _profiled(read: int, written: int, more_read: int, more_written: int) -> dic
     draw=lambda r: dict(B=TILE * r.choice((3, 5, 6, 12, 16)), D=r.choice((64, 96, 128)),
                         F=r.choice((256, 384, 512))))
 def inside(B: int, D: int, F: int) -> Iterator[AnyPart]:
-    _whole(B=(B, TILE))
+    in_tiles(B=(B, TILE))
     times, W = B // TILE, 2 * B * D * F
     x, w, y = P * B * D, P * D * F, P * B * F
     Q, once = x + times * w + y, x + w + y
@@ -1280,7 +1280,7 @@ def inside(B: int, D: int, F: int) -> Iterator[AnyPart]:
         for rows, columns in ((256, 512), (256, 1024), (128, 2048), (256, 2048), (512, 1024))
         for m, n in ((3, 2), (5, 2), (2, 3), (6, 3))])))
 def block(M: int, K: int, N: int, rows: int, columns: int) -> Iterator[AnyPart]:
-    _whole(rows=(rows, TILE), columns=(columns, WIDE), M=(M, rows), K=(K, TILE), N=(N, columns))
+    in_tiles(rows=(rows, TILE), columns=(columns, WIDE), M=(M, rows), K=(K, TILE), N=(N, columns))
     r_A, r_B, banks = N // columns, M // rows, (rows // TILE) * (columns // WIDE)
     if banks > BANKS:
         raise ValueError(f"a block of {rows:,} × {columns:,} takes {banks} of {BANKS} banks")

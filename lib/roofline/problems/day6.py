@@ -15,6 +15,8 @@ from ..check import AnyPart, Choice, Part, collect, problem
 from ..ops import BYTES, Linear, Matmul
 from ..units import mebi, show
 from . import day1, day2
+from .day3 import ONE_FLOP
+from .day5 import ELEMENTS, in_tiles
 
 flop, byte, time, rate, band, clock_, per_byte, element = (
     partial(show, unit=unit, digits=4)
@@ -36,16 +38,7 @@ P, BW = CORE.peak("bf16"), CORE.bw()
 P_BF16, FP32 = BYTES["bf16"], BYTES["fp32"]
 QUARTER, DOUBLE = round(P / CORE.peak("fp32")), round(CORE.peak("fp8") / P)
 
-ONE_FLOP = "a multiply-add counted as one FLOP"
-ELEMENTS = "elements counted, not bytes"
 UPSIDE_DOWN = "the ratio upside down"
-
-
-def _whole(**sizes: tuple[int, int]) -> None:
-    """Raises ValueError for a size that its tile does not divide."""
-    for name, (size, tile) in sizes.items():
-        if size % tile:
-            raise ValueError(f"{name} has to be a multiple of {tile}, got {size:,}")
 
 
 def _rivals() -> dict[str, float]:
@@ -531,7 +524,7 @@ def eviction(rows: int, columns: int, lanes: int, vector_clock: float, scalar_cl
     draw=lambda r: dict(M=TILE * r.choice((1, 2, 3, 5)), K=TILE * r.choice((3, 5, 6, 7)),
                         N=WIDE * r.choice((2, 3, 5))))
 def tiles(M: int, K: int, N: int) -> Iterator[AnyPart]:
-    _whole(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
+    in_tiles(M=(M, TILE), K=(K, TILE), N=(N, WIDE))
     m, n, k = M // TILE, N // WIDE, K // TILE
     yield Part("outputs", m * n, "", f"M / 128 × N / 512 = {m} × {n}",
                {"tiles of 128 columns: the moving tile has 512": 4 * m * n,
@@ -910,7 +903,7 @@ SPLIT = ("y = x w in bf16 on an LNC=2 logical core: x is {B} × {D}, w is {D} ×
 
 
 def _linear_bytes(B: int, D: int, F: int) -> tuple[int, int, int]:
-    _whole(B=(B, 2 * TILE), D=(D, 2 * TILE), F=(F, WIDE))
+    in_tiles(B=(B, 2 * TILE), D=(D, 2 * TILE), F=(F, WIDE))
     if P_BF16 * D * F > FACTS["sbuf_bytes"]:
         raise ValueError(f"w has to fit in one core's SBUF, {mebi(FACTS['sbuf_bytes'])}")
     return P_BF16 * B * D, P_BF16 * D * F, P_BF16 * B * F
