@@ -298,16 +298,6 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize(("id", "name", "answer", "words"),
-                         [(id, *slip) for id, slips in SLIPS.items() for slip in slips])
-def test_a_misconception_is_recognised(id, name, answer, words):
-    with pytest.raises(WrongAnswer) as wrong:
-        ask(id).check(**{name: answer})
-    line, kind = repr(wrong.value).splitlines()[0], wrong.value.report
-    assert next(o.kind for o in kind.outcomes if o.name == name) == "slip", line
-    assert words in line.partition("Looks like a slip: ")[2], line
-
-
 @pytest.mark.parametrize(("id", "name", "answer", "words"), [
     ("day1.add", "Q", 16e8, "a cache that reads"), ("day1.add", "I", 1 / 16, "a cache that reads"),
     ("day1.do.place_add", "Q", 16 * 5e7, "a cache that reads"),

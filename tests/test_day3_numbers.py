@@ -390,21 +390,6 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize(("id", "name", "answer", "words"),
-                         [(id, *slip) for id, slips in SLIPS.items() for slip in slips])
-def test_a_misconception_is_recognised(id, name, answer, words):
-    with pytest.raises(WrongAnswer) as wrong:
-        ask(id).check(**{name: answer})
-    line, report = repr(wrong.value).splitlines()[0], wrong.value.report
-    assert next(o.kind for o in report.outcomes if o.name == name) == "slip", line
-    assert words in line.partition("Looks like")[2], line
-
-
-def test_every_question_with_numbers_has_its_slips_here():
-    assert set(SLIPS) == {id for id in NUMBERS
-                          if not all(isinstance(part, Choice) for part in ask(id).parts)}
-
-
 @pytest.mark.parametrize("id", NUMBERS)
 def test_a_part_named_like_code_has_a_prompt_for_people(id):
     for seed in range(8):

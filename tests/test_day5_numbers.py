@@ -13,7 +13,7 @@ from ml_dtypes import bfloat16
 from pages import ROOT, cell_source, cell_text
 
 from roofline import ask, loopnest, machine, nki, ops
-from roofline.check import Choice, WrongAnswer
+from roofline.check import WrongAnswer
 from roofline.nki import isa as nisa
 from roofline.nki import language as nl
 
@@ -758,16 +758,6 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize(("id", "name", "answer", "words"),
-                         [(id, *slip) for id, slips in SLIPS.items() for slip in slips])
-def test_a_misconception_is_recognised(id, name, answer, words):
-    with pytest.raises(WrongAnswer) as wrong:
-        ask(id).check(**{name: answer})
-    line, report = repr(wrong.value).splitlines()[0], wrong.value.report
-    assert next(o.kind for o in report.outcomes if o.name == name) == "slip", line
-    assert words in line.partition("Looks like")[2], line
-
-
 # What is counted, not measured: its neighbours are wrong, however near they are.
 COUNTED = {
     "day5.uses": "A B", "day5.tilings": "r_A_1 r_B_1 r_A_2 r_B_2", "day5.order": "r_A r_B C",
@@ -794,11 +784,6 @@ def test_no_slip_says_a_thing_twice(id):
         for label in getattr(part, "slips", {}):
             causes = label.removeprefix("either ").split(", or ")
             assert len({*causes}) == len(causes), label
-
-
-def test_every_question_with_numbers_has_its_slips_here():
-    assert set(SLIPS) == {id for id in NUMBERS
-                          if not all(isinstance(part, Choice) for part in ask(id).parts)}
 
 
 def test_an_answer_right_for_another_bandwidth_is_told_so():

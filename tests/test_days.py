@@ -5,11 +5,14 @@ from importlib import import_module
 import pytest
 
 from roofline import ask
+from roofline.check import Part, WrongAnswer
 from roofline.problems import BANK
 
-# test_dayN_numbers.NUMBERS: problem -> part -> a number, text with a unit, or a choice's key
-NUMBERS = {id: answers for day in (1, 2, 3, 5, 6)
-           for id, answers in import_module(f"test_day{day}_numbers").NUMBERS.items()}
+DAYS = {day: import_module(f"test_day{day}_numbers") for day in (1, 2, 3, 5, 6)}
+# problem -> part -> a number, text with a unit, or a choice's key
+NUMBERS = {id: answers for day in DAYS.values() for id, answers in day.NUMBERS.items()}
+# problem -> (part, a wrong answer that has a known cause, words of that cause)
+SLIPS = {id: slips for day in DAYS.values() for id, slips in day.SLIPS.items()}
 
 
 def test_every_problem_has_its_numbers():
@@ -24,3 +27,20 @@ def test_the_pages_own_answer(id):
         number = NUMBERS[id][part.name]
         if hasattr(part, "value") and isinstance(number, int | float):
             assert part.value == pytest.approx(number, rel=2e-3)
+
+
+@pytest.mark.parametrize(("id", "name", "answer", "words"),
+                         [(id, *slip) for id, slips in SLIPS.items() for slip in slips])
+def test_a_misconception_is_recognised(id, name, answer, words):
+    with pytest.raises(WrongAnswer) as wrong:
+        ask(id).check(**{name: answer})
+    line, report = repr(wrong.value).splitlines()[0], wrong.value.report
+    assert next(o.kind for o in report.outcomes if o.name == name) == "slip", line
+    assert words in line.partition("Looks like a slip: ")[2], line
+
+
+@pytest.mark.parametrize("day", DAYS)
+def test_every_question_with_numbers_has_its_slips(day):
+    asked = {id for id in DAYS[day].NUMBERS
+             if any(isinstance(part, Part) for part in ask(id).parts)}
+    assert asked == set(DAYS[day].SLIPS)
