@@ -24,7 +24,7 @@ from typing import NamedTuple
 from . import units
 from .machine import ALL, INSTANCES, Machine, MachineError, Spec, get
 
-NEURON = ("trn1", "inf2", "trn2", "trn3")
+NEURON = tuple(key for key, m in ALL.items() if m.scope == "core")
 RECORDED = ("measured", "published", "modelled")  # kinds of a recording
 OWN = ("used", "shown")  # roles of a row's own figure; the others are "rival", "recorded"
 

@@ -184,7 +184,7 @@ function render({ model, el }) {
   const most = (of) => {
     const { lanes } = chip(of).dtypes[of.dtype];
     return { K: (of.array || chip(of).rows) * lanes, M: of.array || chip(of).columns,
-      N: of.array ? 16 : chip(of).nMax, matmuls: of.array ? 4 : 64 };
+      N: of.array ? 16 : chip(of).nMax, matmuls: of.array ? 4 : model.get("matmuls") };
   };
   const runOf = (of) => engine(chip(of), of);
   function setUp(to) {

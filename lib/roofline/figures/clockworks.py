@@ -28,8 +28,8 @@ NOTES = (
     "passes: the guide says only that it costs about four times as much.",
     "Weights load at the guide's best rate, four columns a cycle. At that rate a load always hides "
     "behind the matmul before; the guide also draws a case in which it does not.",
-    "An 8 × 8 or 4 × 4 array follows the same rules at the same clock, without the 64-cycle floor; "
-    "its matmuls add up in PSUM, as K tiles of one contraction do.",
+    "An 8 × 8 or 4 × 4 array follows the same rules at the same clock, but starts need not be a "
+    "least number of cycles apart; its matmuls add up in PSUM, as K tiles of one contraction do.",
 )
 
 
@@ -59,7 +59,7 @@ def clockwork(machines: Sequence[Machine] = (), *, K: int = 128, M: int = 128, N
             for k in (K, K // 2 // lanes * lanes)]
     says = _question(first, *runs)
     data = {"chips": [chip_data(m) for m in machines], "says": says, "notes": NOTES,
-            "half": runs[1].K,
+            "half": runs[1].K, "matmuls": MATMULS,
             "start": {"chip": first.key, "K": K, "M": M, "N": N, "dtype": dtype,
                       "matmuls": matmuls, "load": load, "array": array}}
     shown = (("Back to back (derived)", _rates(runs)),
