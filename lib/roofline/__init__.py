@@ -15,7 +15,8 @@ _FROM = {
     "ask": "problems",
 }
 _MODULES = ("units", "count", "machine", "ops", "loopnest", "derate", "sheet", "nki", "check",
-            "problems", "clockwork", "device", "plot", "figures")
+            "timeline", "profile", "gaps", "problems", "clockwork", "neuroncore", "device", "plot",
+            "figures")
 
 
 def __getattr__(name: str):

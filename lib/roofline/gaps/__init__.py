@@ -1,0 +1,7 @@
+"""Where the time between entitlement and measurement went: a ledger that adds up.
+
+Question  which cause took which nanoseconds of T - T_best, and where on the timeline?
+Answer    ledger(profile, machine, count) -> Ledger: disjoint causes that sum to the gap exactly
+Assumes   one kernel, one roof that binds: the Tensor Engine or the DMA packets
+Ignores   names of layers, variables and source lines: causes come from when and what
+"""

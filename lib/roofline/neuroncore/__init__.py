@@ -1,0 +1,7 @@
+"""What this code is entitled to: the timeline a counted kernel would have on a NeuronCore.
+
+Question  how long will this kernel take, and what will it wait for?
+Answer    predict(run, machine, buffers=...) -> a Profile with its Timeline, kind "modelled"
+Assumes   in-order engines, transfers assigned to queues when issued, a declared buffering depth
+Ignores   the compiler: fusion, reordering, spills; two kernels at once
+"""
