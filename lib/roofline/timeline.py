@@ -6,7 +6,7 @@ Assumes   whole nanoseconds from the start of execution, as the profiler writes 
 Ignores   where the rows come from (profile reads, neuroncore predicts) and what they mean (gaps)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ DTYPES = ("", "bf16", "fp16", "tf32", "fp32", "fp8")  # "" where a matmul's dtyp
 CONTROL = frozenset((
     "DRAIN", "EVENT_SEMAPHORE", "EVENT_SEMAPHORE_RANGE_CLEAR", "NOP", "WRITE", "NOTIFY",
     "COMPARE_BRANCH", "BRANCH", "TENSOR_LOAD", "SET_ORDERING_MODE", "ACT_TABLE_LOAD"))
+WAITS = "EVENT_SEMAPHORE"  # its row is a wait: the one opcode that the profiler calls not active
 MATMUL, WEIGHTS = "MATMUL", "LDWEIGHTS"
 ISSUES = "DMA_"  # opcodes that begin so hand a transfer to the DMA engines
 
@@ -55,6 +56,11 @@ class Spans:
     def one(cls, start: int, end: int) -> "Spans":
         """A single stretch; none when it is empty."""
         return cls.of(np.array([start], np.int64), np.array([end], np.int64))
+
+    @classmethod
+    def none(cls) -> "Spans":
+        """No stretch at all."""
+        return cls.one(0, 0)
 
     @property
     def length(self) -> int:
@@ -258,6 +264,7 @@ class Timeline:
     cores      physical cores in it; at LNC=2 two, also when one of them did nothing
     end        last timestamp, ns; total_time is up to 1 ns longer
     unknown    columns that the file did not give, so their 0 means nothing
+    active     (core, engine) -> when the profiler calls it active; {} where the file does not say
     """
 
     instructions: Instructions
@@ -266,6 +273,7 @@ class Timeline:
     cores: int
     end: int
     unknown: frozenset[str] = frozenset()
+    active: Mapping[tuple[int, str], Spans] = field(default_factory=dict)
 
     @property
     def working(self) -> tuple[int, ...]:
@@ -284,6 +292,19 @@ class Timeline:
         which = (own.core == core) & np.isin(own.engine, [ENGINES.index(e) for e in engines])
         if not control:
             which &= own.works & ~own.issues
+        return Spans.of(own.start[which], own.end[which])
+
+    def activity(self, engine: str) -> Spans:
+        """When it was active on any core, as the profiler means it: control too, waits not.
+
+        From `active`; without it from the instructions, whose rounded ends may leave out 1 ns each.
+        """
+        known = [spans for (_, name), spans in self.active.items() if name == engine]
+        if self.active:
+            return Spans.of(np.concatenate([Spans.none().start, *(s.start for s in known)]),
+                            np.concatenate([Spans.none().end, *(s.end for s in known)]))
+        own = self.instructions
+        which = (own.engine == ENGINES.index(engine)) & ~own.is_opcode(WAITS)
         return Spans.of(own.start[which], own.end[which])
 
     def moving(self, core: int | None = None, traffic: bool = True) -> Spans:
