@@ -1,0 +1,111 @@
+"""Published times of kernels on NeuronCores, and which of them the cost model is held against.
+
+rows.csv was frozen before the first prediction existed. One row a published time:
+
+  id .. grade   who published what; grades: A device counters or 3 hosts, B one careful source,
+                C derived from a utilisation, D a ceiling or an unstated chip, E host or bring-up,
+                X invalid
+  clock         profile: the profiler's total; benchmark: on-device latency; derived: from a rate
+                or a utilisation that was published; wall: a long run by the host's clock
+  time_us       microseconds
+  hbm_bytes     what the profile said it moved, where it said so
+  usable        yes, or no and the reason
+  kernel        which of kernels.py stands for it; a | b is two launches
+  arguments     its arrays' dtypes and shapes; options: its keywords
+  buffers       the buffering depth that the notes declare, 2 unless they say otherwise
+  assumed       what the notes leave open and we filled in
+
+A row is usable if its kernel can be written from the published notes, its clock is the device's
+(or so long a run that the host's share is under 1 %), its chip is stated, it is a measurement of a
+kernel of somebody's (no ceiling, no compiler output), and the code as described moves the bytes
+that its profile said, within a quarter, and no more than the DMA engines could (435 GB/s).
+"""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+_ARRAY = re.compile(r"(\w+)\[([\d,]+)\]")
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}  # the course's -> NumPy's
+
+
+class RowError(ValueError):
+    """A row that is not there, or that no kernel stands for."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One call of a kernel: its name, (shape, dtype) of its arrays, its keywords."""
+
+    kernel: str
+    arrays: tuple[tuple[tuple[int, ...], str], ...]
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published time; see the module for what the fields mean."""
+
+    id: str
+    source: str
+    chip: str
+    kind: str
+    op: str
+    shape: str
+    dtype: str
+    grade: str
+    clock: str
+    time_us: float
+    hbm_bytes: int | None
+    usable: bool
+    kernel: str
+    arguments: str
+    options: str
+    buffers: int | Mapping[str, int]
+    assumed: str
+    reason: str
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The kernels that stand for it, in order. Raises RowError where the row is not usable."""
+        if not self.usable:
+            raise RowError(f"{self.id}: no kernel stands for it: {self.reason}. "
+                           "Take a row that is usable")
+        options = dict(map(_option, self.options.split()))
+        parts = zip(self.kernel.split(" | "), self.arguments.split(" | "), strict=True)
+        return tuple(Launch(kernel, tuple(
+            (tuple(map(int, shape.split(","))), _DTYPES[dtype])
+            for dtype, shape in _ARRAY.findall(arrays)), options) for kernel, arrays in parts)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    return name, int(value) if value.isdigit() else value
+
+
+def _buffers(text: str) -> int | Mapping[str, int]:
+    name, named, depth = (text or "2").rpartition("=")
+    return {name: int(depth)} if named else int(depth)
+
+
+@cache
+def rows() -> Mapping[str, Row]:
+    """Every published row by its id, usable or not."""
+    text = (files(__package__) / "rows.csv").read_text(encoding="utf-8")
+    found = {}
+    for cells in csv.DictReader(text.splitlines()):
+        values: dict[str, Any] = {
+            **cells, "time_us": float(cells["time_us"]), "usable": cells["usable"] == "yes",
+            "hbm_bytes": int(cells["hbm_bytes"]) if cells["hbm_bytes"] else None,
+            "buffers": _buffers(cells["buffers"])}
+        found[cells["id"]] = Row(**values)
+    return found
+
+
+def usable() -> tuple[Row, ...]:
+    """The rows that the model is held against, in the table's order."""
+    return tuple(row for row in rows().values() if row.usable)
