@@ -10,8 +10,9 @@ column that the file lacks is None: its rows are 0 then and its name is in Timel
 "instructions.line", "packets.engine" or, for a table that is not there at all, "packets".
 """
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -25,6 +26,7 @@ from ..timeline import (
     Instructions,
     Ints,
     Packets,
+    Spans,
     Throttles,
     Timeline,
 )
@@ -38,7 +40,7 @@ OPERAND_DTYPES = (("bf", "bf16"), ("fp8", "fp8"), ("float8", "fp8"), ("fp16", "f
                   ("float16", "fp16"), ("tf32", "tf32"), ("fp32", "fp32"), ("float32", "fp32"))
 # What a MATMUL multiplies: "src=bfloat16@0x37600[1,0,0][512,1,1] dst=... 128*128 ": dtype, sizes
 # of the moving operand, K*M. One match for Python's re and for RE2 (pyarrow extract_regex).
-OPERANDS = (r"src=(?P<dtype>\w{1,16})@\w{1,32}\[[-\d,]{1,64}\]\[(?P<sizes>[\d,]{1,64})\]"
+OPERANDS = (r"src=(?P<dtype>\w{1,16})@\w{1,32}(?:\[[-\d,]{1,64}\]\[(?P<sizes>[\d,]{1,64})\])?"
             r".*\s(?P<K>\d{1,6})\*(?P<M>\d{1,6})\s*$")
 _OPERANDS = re.compile(OPERANDS, re.DOTALL)
 
@@ -156,9 +158,8 @@ def shapes(operands: Iterable[str]) -> Shapes:
         if match is None:
             found.append(("", 0, 0, 0))
             continue
-        n = 1
-        for size in filter(None, match["sizes"].split(",")):
-            n *= int(size)
+        sizes = [int(size) for size in (match["sizes"] or "").split(",") if size]
+        n = math.prod(sizes) if sizes else 0
         found.append((match["dtype"], int(match["K"]), int(match["M"]), min(n, LARGEST)))
     names, *numbers = zip(*found, strict=True) if found else ((), (), (), ())
     return Shapes.of(Text.of(names), *(np.array(x, np.int64) for x in numbers))
@@ -268,13 +269,13 @@ def instructions(where: str, *, core: Ints, engine: Text, start: Ints, end: Ints
         dtype[matmul] = own.dtype[matmul]
         K[matmul], M[matmul], N[matmul] = (x[matmul] for x in (own.rows, own.columns, own.moving))
         whole(where, "operands", np.maximum(np.maximum(K, M), N), 2**31 - 1)
+        area = np.maximum(K * M, 1)
         told = matmul & (work > 0) & (K * M > 0)
-        area = np.where(told, K * M, 1)
-        odd = told & (N * area != work)
-        N = np.where(odd & (work % area == 0) & (work // area < 2**31), work // area, N)
+        N = np.where(told & (N == 0), np.minimum(work // area, 2**31 - 1), N)
+        odd = told & (dtype != DTYPES.index("fp32")) & (N * area != work)
         if odd.any():
             warnings.append(f"{int(odd.sum()):,} of {int(matmul.sum()):,} matmuls: elements are "
-                            "not K x M x N of the operands; N is taken from the elements")
+                            "not K x M x N of the operands")
     steps = np.ones(order.size, np.int8)
     if group is not None:
         fp32 = dtype == DTYPES.index("fp32")
@@ -348,20 +349,40 @@ def throttles(where: str, *, core: Ints, start: Ints, end: Ints, k: Ints, n: Int
     codes = kind.codes if kind is not None else np.zeros(len(start), np.int32)
     order = np.lexsort((start, codes, core))
     same = (np.diff(core[order]) == 0) & (np.diff(codes[order]) == 0)
-    over = same & (start[order][1:] < end[order][:-1])
-    if over.any():
-        at = int(np.argmax(over))
-        raise bad(where, int(order[at + 1]), names[0],
-                  f"a start after the end of row {order[at]} at {end[order[at]]} ns "
-                  "(throttle events of one type do not overlap)", start[order[at + 1]])
+    _apart(where, same, order, start, end, names[0], "throttle events of one type")
     order = np.argsort(start, kind="stable")
     rows = Throttles(core[order].astype(np.int8), start[order], end[order],
                      np.minimum(k, n)[order].astype(np.int32), n[order].astype(np.int32))
     return Read(rows)
 
 
+def active(where: str, *, core: Ints, engine: Text, start: Ints, end: Ints,
+           names: tuple[str, str] = ("start_ts", "end_ts")) -> dict[tuple[int, str], Spans]:
+    """Timeline.active, from the columns of ActiveTime; rows of other engines are left out."""
+    times(where, start, end, names)
+    index = engines(engine)
+    order = np.lexsort((start, index, core))
+    same = (np.diff(core[order]) == 0) & (np.diff(index[order]) == 0) & (index[order][1:] >= 0)
+    _apart(where, same, order, start, end, names[0], "stretches of one engine")
+    return {(int(c), ENGINES[e]): Spans.of(start[held], end[held])
+            for c in np.unique(core) for e in np.unique(index) if e >= 0
+            for held in [(core == c) & (index == e)] if held.any()}
+
+
+def _apart(where: str, same: NDArray[np.bool_], order: Ints, start: Ints, end: Ints, name: str,
+           what: str) -> None:
+    """Raise where a row, in this order, starts before the end of the one before it (if `same`)."""
+    over = same & (start[order][1:] < end[order][:-1])
+    if over.any():
+        at = int(np.argmax(over))
+        raise bad(where, int(order[at + 1]), name,
+                  f"a start after row {order[at]}'s end at {end[order[at]]} ns ({what} do not "
+                  "overlap)", start[order[at + 1]])
+
+
 def timeline(cores: int, last: int | None, own: Read[Instructions] | None,
              moved: Read[Packets] | None, throttled: Read[Throttles] | None,
+             active: Mapping[tuple[int, str], Spans] | None = None,
              ) -> tuple[Timeline | None, list[str]]:
     """The Timeline of these tables, None for a table that the file lacks, and its warnings.
 
@@ -382,7 +403,7 @@ def timeline(cores: int, last: int | None, own: Read[Instructions] | None,
     end = max(last or 0, *(int(rows.end.max(initial=0))
                            for rows in (own.rows, moved.rows, throttled.rows)))
     return (Timeline(own.rows, moved.rows, throttled.rows, cores, end,
-                     own.unknown | moved.unknown | throttled.unknown),
+                     own.unknown | moved.unknown | throttled.unknown, active or {}),
             [*own.warnings, *moved.warnings, *throttled.warnings, *notes])
 
 

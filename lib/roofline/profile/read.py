@@ -1,0 +1,50 @@
+"""A file or directory of a Neuron profiler, whichever kind it is."""
+
+import os
+from pathlib import Path
+
+from . import text
+from .columns import printable
+from .record import Profile, ProfileError
+
+
+def read(path: str | os.PathLike[str], session: str | None = None) -> Profile:
+    """The profile at this path.
+
+    path      summary-json or json of Neuron Profile / Explorer 2.26 to 2.32, a directory of its
+              parquet tables, or what write() saved
+    session   key of the session, where a summary-json holds several ("n_...")
+    Raises ProfileError, with file and field, when it is none of these or its values cannot be.
+    """
+    path = Path(path)
+    name = printable(path.name or path.resolve().name, 200)
+    try:
+        if path.is_dir():
+            return _directory(path, name, session)
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ProfileError(f"{name}: no such file or directory in "
+                           f"{printable(path.absolute().parent)}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise ProfileError(f"{name}: cannot be read: {printable(reason)}") from None
+    except MemoryError:
+        raise ProfileError(f"{name}: does not fit into memory. Write the profile as parquet"
+                           ) from None
+    if data[:4] == b"PAR1":
+        raise ProfileError(f"{name}: a single parquet table is no profile. Pass the directory that "
+                           "holds Summary.parquet")
+    return text.from_json(name, text.parse(name, data), session)
+
+
+def _directory(path: Path, name: str, session: str | None) -> Profile:
+    if any(path.glob("*.parquet")):
+        if session is not None:
+            raise ProfileError(f"{name}: session={printable(session, 60)!r}: a parquet directory "
+                               "holds one session; leave it out")
+        from .parquet import from_parquet
+        return from_parquet(path)
+    found = sorted(entry.name for entry in path.glob("*.json"))
+    hint = f"; pass one of its files: {printable(', '.join(found), 200)}" if found else ""
+    raise ProfileError(f"{name}: expected a directory of parquet tables (Summary.parquet, ...), "
+                       f"got one without any{hint}")
