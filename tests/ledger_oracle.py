@@ -11,7 +11,7 @@ so that a mistake in reading shows, too.
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from roofline import machine as machines
@@ -96,6 +96,7 @@ class Swept:
     t: float
     t_best: float
     roof: str  # "compute" or "memory"
+    where: dict[str, set[tuple[int, int]]]  # cause that is a place -> its (core, ns)
 
 
 # --- cases ---------------------------------------------------------------------------------------
@@ -202,9 +203,8 @@ class Core:
 
     def slots(self) -> list[tuple[int, int]]:
         """One a MATMUL: until it ends or the next starts."""
-        nexts = [row.start for row in self.matmuls[1:]] + [10 ** 18]
-        return [(row.start, min(row.end, after)) for row, after in
-                zip(self.matmuls, nexts, strict=True)]
+        return [(row.start, min([row.end, *(later.start for later in self.matmuls[i + 1:i + 2])]))
+                for i, row in enumerate(self.matmuls)]
 
     def engine_busy(self, engine: str) -> set[int]:
         return covered(r for r in self.rows if r.engine == engine and not r.issues)
@@ -365,8 +365,11 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
     t_best = least(part)[roof]
 
     rows: Counter[str] = Counter()
+    where: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for core in cores:
         places = core.places(roof)
+        for t in range(*part):
+            where[places[t]].add((core.number, t))
         tally = Counter(places[t] for t in range(*part))
         amounts = (_compute(core, roofs, tally, part, of_row, credited, skip)
                    if roof == "compute" else _memory(core, roofs, tally, part, skip))
@@ -374,7 +377,7 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
             rows[cause] += ns / w
     rows["uncounted work" if roof == "compute" else "extra bytes"] -= t_best
     rows["rounding"] += T - (part[1] - part[0])
-    return Swept(dict(rows), T, t_best, roof)
+    return Swept(dict(rows), T, t_best, roof, where)
 
 
 def _compute(core, roofs, tally, part, of_row, credited, skip) -> Counter:
