@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from . import units
 
@@ -82,3 +83,12 @@ class Count:
         intensity = units.show(self.intensity, "FLOP/B")
         return (f"W {self.flops:,} FLOP, Q {self.hbm_bytes:,} B, I {intensity} "
                 f"({self.hbm_read_bytes:,} read, {self.hbm_write_bytes:,} written)")
+
+
+def count_of(what: Any) -> Count | None:
+    """The Count that something is or has: `algorithmic` of an op, `achieved` of a nest, `count`
+    of a run or a profile; None when there is none."""
+    for name in ("algorithmic", "achieved", "count"):
+        if not isinstance(what, Count):
+            what = getattr(what, name, what)
+    return what if isinstance(what, Count) else None

@@ -3,7 +3,8 @@
 Question  do W, Q and I of the formula come out of the code, and if not, which tensor differs?
 Answer    compare(formula, nest, run, profile): a table with the differences
 Assumes   all counts are of the same op at the same scope (both cores at LNC=2)
-Ignores   why they differ: read `run.tensors` (reloads) and `run.lines`
+Ignores   why they differ: read `run.tensors` (reloads), `run.lines` and, for a profiler's count,
+          profile.compare(run, profile)
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from .. import units
-from ..count import Count
+from ..count import Count, count_of
 from .core import refuse
 from .trace import columns, warned
 
@@ -85,9 +86,9 @@ def compare(formula: Any, nest: Any, run: Any = None, profile: Any = None) -> Co
 
     profile   the profiler's count of the same kernel, or a text for its column until there is one
 
-    Each is a Count, or has one: `algorithmic` of an op, `achieved` of a nest, `count` of a Run.
-    An earlier run or a nest may stand for the formula; its column bears the kernel's name, or
-    "nest" where no other is given. Raises NkiValidationError for anything else.
+    Each is a Count, or has one: `algorithmic` of an op, `achieved` of a nest, `count` of a Run
+    or a Profile. An earlier run or a nest may stand for the formula; its column bears the
+    kernel's name, or "nest" where no other is given. Raises NkiValidationError for anything else.
     """
     if not isinstance(run, Count) and not hasattr(run, "cores"):
         raise refuse("compare: run", type(run).__name__, "the run, or its count, comes third",
@@ -111,12 +112,8 @@ def _name(formula: Any, nest: Any) -> str:
 
 
 def _count(role: str, what: Any) -> Count:
-    found = what
-    for name in ("algorithmic", "achieved", "count"):
-        if isinstance(found, Count):
-            break
-        found = getattr(what, name, found)
-    if not isinstance(found, Count):
+    found = count_of(what)
+    if found is None:
         several = isinstance(what, list | tuple)
         raise refuse(f"compare: {role}", type(what).__name__,
                      "a Count, or an op, nest or Run that has one", "Of several, give the sum: "
