@@ -6,8 +6,9 @@ Assumes   the file is as Neuron Profile 2.26 to Neuron Explorer 2.32 write it
 Ignores   why the time went where it did (gaps), what it should have been (machine, neuroncore)
 """
 
+from .compare import compare
 from .read import read
 from .record import Profile, ProfileError, Tensor
 from .text import from_json
 
-__all__ = ["Profile", "ProfileError", "Tensor", "from_json", "read"]
+__all__ = ["Profile", "ProfileError", "Tensor", "compare", "from_json", "read"]

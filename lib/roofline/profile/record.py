@@ -1,9 +1,24 @@
-"""A profile: counters by the profiler's own names and, where the file has it, the timeline."""
+"""A profile: counters by the profiler's own names and, where the file has it, the timeline.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+Question  what did this capture count, in which time, and how much of it between two moments?
+Answer    Profile: get, count, window, clocks, check
+Assumes   whoever made it put names, units and order right, and its text is printable
+Ignores   the format of files (read, write) and what a figure should have been (formulas)
+"""
 
-from ..timeline import Timeline
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import units
+from ..count import Count
+from ..table import aligned
+from ..timeline import DTYPES, ENGINES, MATMUL, Ints, Spans, Timeline
+from . import formulas
 
 Value = int | float | str | bool
 
@@ -23,6 +38,39 @@ class Tensor:
     role: str
     shape: tuple[int, ...]
     nbytes: int
+
+
+@dataclass(frozen=True)
+class Clock:
+    """One of the times that are all called the kernel's; seconds, None where unknown."""
+
+    name: str
+    seconds: float | None
+    includes: str
+
+
+@dataclass(frozen=True, repr=False)
+class Clocks:
+    """The clocks of one capture; a sentence that quotes one names it."""
+
+    rows: tuple[Clock, ...]
+
+    def __getitem__(self, name: str) -> Clock:
+        return next(row for row in self.rows if row.name == name)
+
+    def __iter__(self) -> Iterator[Clock]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        return "\n".join(aligned([("clock", "time", "includes"), *(
+            (row.name, _shown(row.seconds, "s"), row.includes) for row in self.rows)]))
+
+
+CLOCKS = (
+    ("total", "total_time", "all from the start notice to the stop notice: set-up, idle time too"),
+    ("execution", "total_exec_time", "total less the instructions that set up and tear down"),
+    ("active", "total_active_time", "the moments in which any engine or DMA was busy"),
+    ("benchmark", "", "unprofiled runs, often with transfers to the host; no profile holds it"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,3 +102,173 @@ class Profile:
     warnings: tuple[str, ...] = ()
     kind: str = "measured"
     span: tuple[int, int] | None = None
+
+    def get(self, name: str) -> Value | None:
+        """What the summary, else the metadata, says under this name; None: unknown."""
+        value = self.summary.get(name)
+        return self.metadata.get(name) if value is None else value
+
+    @property
+    def count(self) -> Count:
+        """W and Q as the profiler counted them, both cores together. See `counted`."""
+        return self.counted()
+
+    def counted(self, dtype: str | None = None) -> Count:
+        """W without transposes, an fp32 matmul once however many passes it took; Q at HBM.
+
+        dtype   of the matmuls whose dtype the file does not tell; without a timeline of all.
+                Then FLOPs stay as the profiler has them: passes cannot be told from work
+
+        Raises ProfileError where HBM bytes or FLOPs are absent, or a dtype is needed.
+        """
+        read, written = self.needs("hbm_read_bytes"), self.needs("hbm_write_bytes")
+        rows = self.matmul_flops
+        counted = sum(row.counted for row in rows.values())
+        total = formulas.flops(self)
+        if total is None:
+            total = counted or self.needs("hardware_flops")
+        work = {d: row.once for d, row in rows.items()} or {"": int(total)}
+        if counted not in (0, total):  # rows that the file lacks are taken to be like the others
+            work = {d: round(w * total / counted) for d, w in work.items()}
+        if work.get("") and dtype is None:
+            raise ProfileError(f"{self.name}: W per dtype: {work['']:,} FLOPs of a dtype that the "
+                               "file does not tell. Say which: profile.counted(\"bf16\")")
+        if unnamed := work.pop("", 0):
+            work[str(dtype)] = work.get(str(dtype), 0) + unnamed
+        return Count(work, int(read), int(written))
+
+    @property
+    def matmul_flops(self) -> dict[str, "Flops"]:
+        """FLOPs of the MATMUL rows that are no transposes, by dtype ("" where unknown).
+
+        {} without a timeline. In a part of a profile those of the rows that start in it.
+        """
+        if self.timeline is None:
+            return {}
+        own = self.timeline.instructions
+        which = own.is_opcode(MATMUL) & ~own.transpose & self._starts(own.start)
+        sizes = [own.rows, own.columns, own.moving]
+        found: dict[str, Flops] = {}
+        for code in np.unique(own.dtype[which]):
+            counted, once = 0, Fraction(0)
+            for passes in np.unique(own.passes[which]):
+                rows = which & (own.dtype == code) & (own.passes == passes)
+                macs = own.macs[rows]
+                whole = np.prod([size[rows].astype(np.int64) for size in sizes], axis=0)
+                counted += 2 * int(macs.sum())
+                once += Fraction(2 * int(np.where(whole > 0, whole, macs).sum()), int(passes))
+            found[DTYPES[code]] = Flops(counted, round(once))
+        return found
+
+    def _starts(self, start: Ints) -> NDArray[np.bool_]:
+        """Which rows start in the span; all of them when there is none."""
+        if self.span is None:
+            return np.ones(len(start), bool)
+        return (start >= self.span[0]) & (start < self.span[1])
+
+    def window(self, t0: int, t1: int) -> "Profile":
+        """The part of it in [t0, t1): ns from the start of execution, also of a part's part.
+
+        The timeline stays whole. The summary holds what the timeline decides and nothing else:
+        total_time is t1 - t0; active times are the stretches inside; instructions, FLOPs and
+        bytes are those of the rows that start inside. So windows side by side add up.
+
+        Raises ProfileError without a timeline, or for a window that is not within it.
+        """
+        if self.timeline is None:
+            raise ProfileError(f"{self.name}: window({t0}, {t1}): the file holds the summary "
+                               "alone, and no timeline. Read the json or parquet output")
+        last = self.timeline.end + 1  # total_time is up to that
+        if not (0 <= t0 < t1 <= last and t0 == int(t0) and t1 == int(t1)):
+            raise ProfileError(f"{self.name}: window({t0}, {t1}): expected whole ns with "
+                               f"0 <= t0 < t1 <= {last}, the end of the timeline")
+        part = replace(self, span=(int(t0), int(t1)))
+        return replace(part, summary=part._recounted())
+
+    def _recounted(self) -> dict[str, Value]:
+        """What the timeline decides within the span, by the profiler's names."""
+        assert self.timeline is not None and self.span is not None
+        (t0, t1), of = self.span, self.timeline
+        own, packets, inside = of.instructions, of.packets, Spans.one(t0, t1)
+        found: dict[str, Value] = {"total_time": (t1 - t0) / 1e9}
+        busy, moved = Spans.none(), of.moving(traffic=False) & inside
+        starts = self._starts(own.start)
+        if not self._unknown("instructions"):
+            for code, engine in enumerate(ENGINES):
+                active = of.activity(engine) & inside
+                busy = busy | active
+                found[f"{engine}_engine_active_time"] = active.length / 1e9
+                found[f"{engine}_engine_instruction_count"] = int(
+                    (starts & (own.engine == code)).sum())
+            matmuls = starts & own.is_opcode(MATMUL)
+            found["matmul_instruction_count"] = int(matmuls.sum())
+            if not self._unknown("instructions.macs"):
+                found["hardware_flops"] = 2 * int(own.macs[matmuls].sum())
+                found["transpose_flops"] = 2 * int(own.macs[matmuls & own.transpose].sum())
+            for way, column in (("read", "read"), ("write", "written")):
+                if not self._unknown(f"instructions.{column}"):
+                    found[f"hbm_{way}_bytes"] = int(getattr(own, column)[starts].sum())
+        if not self._unknown("packets"):
+            found["dma_active_time"] = moved.length / 1e9
+            sent = packets.traffic & self._starts(packets.start)
+            found["dma_transfer_total_bytes"] = int(packets.nbytes[sent].sum())
+            if not self._unknown("instructions"):
+                found["total_active_time"] = (busy | moved).length / 1e9
+        return found
+
+    def _unknown(self, column: str) -> bool:
+        """Whether the file lacks this table, or this column "table.column"."""
+        known = self.timeline.unknown if self.timeline else frozenset()
+        return column in known or column.partition(".")[0] in known
+
+    def clocks(self) -> Clocks:
+        """Total, execution, active and benchmark time, each with what it includes."""
+        return Clocks(tuple(Clock(name, formulas.number(self, key), includes)
+                            for name, key, includes in CLOCKS))
+
+    def check(self) -> formulas.Check:
+        """The profiler's own figures (AI, ratio, MFU, HFU, MBU, ...) recomputed: formulas.check."""
+        return formulas.check(self)
+
+    def needs(self, name: str) -> float:
+        """A number of the summary. Raises ProfileError where it is absent or no number."""
+        value = formulas.number(self, name)
+        if value is None:
+            raise ProfileError(f"{self.name}: summary.{name}: got {self.get(name)!r}; expected a "
+                               "number. An absent counter is unknown, not 0: some versions leave "
+                               "out what is 0, so decide, and use a Count of your own")
+        return value
+
+    def __repr__(self) -> str:
+        said = ", ".join(filter(None, (self.kind, self.format, self.version)))
+        lines = [f"{self.name}: {said}; {self.cores} physical core{'s' * (self.cores > 1)}"]
+        if self.span:
+            lines.append(f"  from {self.span[0]:,} to {self.span[1]:,} ns")
+        f, b = formulas.flops(self), formulas.hbm_bytes(self)
+        ai = None if f is None or b is None else formulas.intensity(f, b)
+        clocks = [(row.name, _shown(row.seconds, "s")) for row in self.clocks()
+                  if row.seconds is not None]
+        lines += aligned([*clocks, ("F", f"{_shown(f, 'FLOP')}, transposes left out"),
+                          ("B", f"{_shown(b, 'B')} at HBM"), ("AI", _shown(ai, "FLOP/B"))],
+                         indent="  ")
+        of = self.timeline
+        lines.append("  no timeline" if of is None else
+                     f"  {len(of.instructions):,} instructions, {len(of.packets):,} DMA packets; "
+                     f"cores that worked: {', '.join(map(str, of.working)) or 'none'}")
+        return "\n".join([*lines, *(
+            textwrap.shorten(f"  warning: {text}", 100) for text in self.warnings)])
+
+
+@dataclass(frozen=True)
+class Flops:
+    """FLOPs of some MATMUL rows: as the profiler counts them, and each matmul once.
+
+    They differ where several rows are one matmul, each counted whole: the passes of fp32.
+    """
+
+    counted: int
+    once: int
+
+
+def _shown(value: float | None, unit: str) -> str:
+    return "unknown" if value is None else units.show(value, unit, 4)
