@@ -5,3 +5,11 @@ Answer    ledger(profile, machine, count) -> Ledger: disjoint causes that sum to
 Assumes   one kernel, one roof that binds: the Tensor Engine or the DMA packets
 Ignores   names of layers, variables and source lines: causes come from when and what
 """
+
+from .causes import CAUSES
+from .ledger import Events, Ledger, Row, ledger
+from .rates import GapError
+from .views import Difference, Fixed, Lines, Step
+
+__all__ = ["CAUSES", "Difference", "Events", "Fixed", "GapError", "Ledger", "Lines", "Row", "Step",
+           "ledger"]

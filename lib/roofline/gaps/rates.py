@@ -1,0 +1,86 @@
+"""What one core can do a nanosecond: the machine's figures as the ledger divides by them."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import machine as machines
+from ..machine import Machine
+from ..timeline import DTYPES
+
+if TYPE_CHECKING:
+    from ..count import Count  # a value that is passed in
+
+_CORES = {"core": 1, "lnc2": 2}
+_SAME = {"fp8": "cfp8"}  # what a timeline calls fp8 is cfp8 on NeuronCore-v2
+
+
+class GapError(ValueError):
+    """A profile, machine or window from which no ledger can be made, or an unknown cause."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
+
+
+class Rates:
+    """Figures of one core, whatever scope the machine has.
+
+    bw            B/ns of the slow link
+    dma_engines, dma_rate   how many, B/ns of each; None where the machine does not say
+    at_start      share of its cycles that the Tensor Engine may use when work begins, or None
+    interval      least columns' worth of time between two matmuls
+    array         elements of a full stationary tile, by DTYPES
+    credit, own   ns a FLOP by DTYPES: at the dtype that is counted, and at the row's own
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        if machine.scope not in _CORES:
+            raise GapError(f"ledger: got {machine.name} at scope {machine.scope}; a profile is of "
+                           "one core or of an LNC=2 pair. Use machine.trn2, or .at('lnc2')")
+        self.machine, self.cores = machine, _CORES[machine.scope]
+        core = machine if machine.scope == "core" else machines.get(machine.key, "core")
+
+        def fact(name: str, *older: Machine) -> float | None:
+            return next((m.facts[name].value for m in (core, *older) if name in m.facts), None)
+
+        self.bw = machine.bw() / self.cores / 1e9
+        engines, rate = fact("dma_engines"), fact("dma_engine_theoretical")
+        self.dma_engines = int(engines) if engines else None
+        self.dma_rate = rate / 1e9 if rate else None
+        self.at_start = fact("throttle_start")
+        # Later cores' documents do not restate the interval; the profiles show it there, too.
+        self.interval = fact("matmul_min_initiation_interval", machines.get("trn1")) or 0
+        columns = fact("tensor_array_columns") or 0
+        deep = [fact(f"max_contraction.{dtype}") or fact("max_contraction.bf16") or 0
+                for dtype in DTYPES]
+        self.array = np.array(deep) * columns
+        self.credit = self.own = np.zeros(len(DTYPES))
+
+    def peak(self, dtype: str) -> float:
+        """FLOP/ns of one core; MachineError where the machine has none for this dtype."""
+        if dtype not in self.machine.peaks:
+            dtype = _SAME.get(dtype, dtype)
+        return self.machine.peak(dtype) / self.cores / 1e9
+
+    def price(self, used: Iterable[str], count: "Count | None") -> None:
+        """Set `credit` and `own` for the dtypes of the matmuls that ran ("" is unknown)."""
+        used = set(used)
+        counted: Mapping[str, int] = count.work if count else {}
+        known = set(counted) or used - {""}
+        if used and not known:
+            raise GapError("ledger: the profile gives no matmul's dtype, so there is no peak to "
+                           "hold it against; pass count=Count({'bf16': ...}, ...)")
+        fastest = max(map(self.peak, known), default=0.0)
+        self.credit, self.own = np.zeros(len(DTYPES)), np.zeros(len(DTYPES))
+        for place, dtype in enumerate(DTYPES):
+            if dtype in used:
+                own = 1 / (self.peak(dtype) if dtype else fastest)
+                self.own[place] = own
+                self.credit[place] = own if not counted or dtype in counted or (
+                    _SAME.get(dtype) in counted) else 1 / fastest
+
+    def best(self, count: "Count", cores: int) -> dict[str, float]:
+        """ns at each roof for this count on so many cores."""
+        compute = sum((w / self.peak(d) for d, w in count.work.items()), 0.0)
+        return {"compute": compute / cores, "memory": count.hbm_bytes / self.bw / cores}
