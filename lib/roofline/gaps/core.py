@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,17 +155,18 @@ class Core:
         """A cause that has these stretches to itself; its events are what touches them."""
         spans = self.cut(spans)
         return Part(cause, self.core, spans.length, lambda: spans,
-                    owned or (lambda: (self.touching(spans, table), None)), table)
+                    owned or partial(self.touched, spans, table), table)
 
-    def touching(self, spans: Spans, table: str = "instructions") -> Ints:
+    def touched(self, spans: Spans, table: str = "instructions") -> Owned:
         """This core's rows (traffic, where they are packets) that run in these stretches."""
         if table == "packets":
-            return self.packet_rows[spans.inside(self.packets.start, self.packets.end) > 0]
+            return self.packet_rows[spans.inside(self.packets.start, self.packets.end) > 0], None
         own = self.timeline.instructions
-        return np.flatnonzero(self._mask(spans.inside(own.start, own.end) > 0))
+        return np.flatnonzero(self._mask(spans.inside(own.start, own.end) > 0)), None
 
-    def ran(self, spans: Spans, rows: Ints) -> Owned:
-        """Of these rows the one that started last, in each nanosecond of the stretches."""
+    def ran(self, spans: Spans, rows: Ints | str) -> Owned:
+        """Of these rows, or an engine's, the last to start, in each ns of the stretches."""
+        rows = self.engine_rows(rows) if isinstance(rows, str) else rows
         own = self.timeline.instructions
         start, latest = own.start[rows], np.maximum.accumulate(own.end[rows])
         until = np.minimum(np.r_[start[1:], latest[-1:]], latest)
@@ -179,8 +181,8 @@ class Core:
                                   ("end", self.last, self.timeline.end)):
             spans = self.cut(Spans.one(start, end))
             yield self.part(cause, spans)
-            yield Part(cause, self.core, 0.0, Spans.none, lambda spans=spans:
-                       (self.touching(spans, "packets"), None), "packets")
+            yield Part(cause, self.core, 0.0, Spans.none,
+                       partial(self.touched, spans, "packets"), "packets")
 
     # --- the Tensor Engine -----------------------------------------------------------------------
 
@@ -202,8 +204,8 @@ class Core:
         gaps = Spans.one(m0, m1) - tensor
         inside = self.cut(Spans.one(m0, m1))
         if inside.length > running.length + self.cut(gaps).length:
-            spans, weights = inside - running - gaps, self._rows(_WEIGHTS)
-            yield self.part("weight load", spans, lambda: self.ran(spans, weights))
+            spans = inside - running - gaps
+            yield self.part("weight load", spans, partial(self.ran, spans, self._rows(_WEIGHTS)))
         yield from self._waits(gaps, rows)
 
     def _throttled(self, m0: int, rates: Rates) -> list[tuple[float, Spans]]:
@@ -248,16 +250,15 @@ class Core:
                     low = np.clip(spans.start, self.t0, self.t1)
                     high = np.clip(spans.end, self.t0, self.t1)
                     held, spans = held[high > low], Spans(low[high > low], high[high > low])
-                guilty, ns = blamed[held], (spans.end - spans.start).astype(float)
-                yield self.part(cause, spans, lambda guilty=guilty, ns=ns: (guilty, ns))
+                ns = (spans.end - spans.start).astype(float)
+                yield self.part(cause, spans, partial(_these, blamed[held], ns))
         left = self.cut(Spans(gaps.start[blamed < 0], gaps.end[blamed < 0]))
         for engine in ("vector", "scalar", "gpsimd"):
             spans, left = _split(left, self.busy(engine))
-            yield self.part(f"wait for {engine}", spans, lambda spans=spans, engine=engine:
-                            self.ran(spans, self.engine_rows(engine)))
+            yield self.part(f"wait for {engine}", spans, partial(self.ran, spans, engine))
         spans, left = _split(left, self.busy("DMA"))
         yield self.part("wait for DMA", spans, table="packets")
-        yield self.part("idle", left, lambda left=left: ender(left))
+        yield self.part("idle", left, partial(ender, left))
 
     def _blamed(self, rows: Ints, since: Ints) -> Ints:
         """Of each row's predecessors the last to end, if after `since` and no Tensor row; or -1."""
@@ -298,7 +299,7 @@ class Core:
 
         def part(cause: str, ns: float, where: Callable[[], Spans]) -> Part:
             return Part(cause, self.core, ns, where,
-                        lambda: (self.touching(under_way, "packets"), None), "packets")
+                        partial(self.touched, under_way, "packets"), "packets")
 
         if n and rate and not (self.packets.engine < 0).any():
             per_engine, at_engines = self._on_engines() / n, at_roof * rates.bw / (n * rate)
@@ -311,11 +312,10 @@ class Core:
         for engine in ("tensor", "vector", "scalar", "gpsimd", "issue"):
             spans, left = _split(left, self.busy(engine))
             cause = "DMA issue" if engine == "issue" else f"wait for {engine}"
-            yield self.part(cause, spans, lambda spans=spans, engine=engine:
-                            self.ran(spans, self.engine_rows(engine)))
+            yield self.part(cause, spans, partial(self.ran, spans, engine))
         spans, left = _split(left, self.busy("fetch"))
         yield Part("instruction fetch", self.core, spans.length, lambda: spans,
-                   lambda: (self._fetched(spans), None), "packets")
+                   partial(self._fetched, spans), "packets")
         yield self.part("idle", left)
 
     def _by_engine(self) -> tuple[Ints, Ints, Ints]:
@@ -346,11 +346,15 @@ class Core:
         few = (busy > 0) & (busy < n)
         return Spans.of(times[:-1][few], times[1:][few])
 
-    def _fetched(self, spans: Spans) -> Ints:
+    def _fetched(self, spans: Spans) -> Owned:
         """Packets of this core that are no traffic and run in these stretches."""
         own = self.timeline.packets
         return np.flatnonzero(~own.traffic & (own.core == self.core) &
-                              (spans.inside(own.start, own.end) > 0))
+                              (spans.inside(own.start, own.end) > 0)), None
+
+
+def _these(rows: Ints, ns: Floats) -> Owned:
+    return rows, ns
 
 
 def _split(spans: Spans, by: Spans) -> tuple[Spans, Spans]:
@@ -423,11 +427,11 @@ class Matmuls:
     def _losses(self, throttled: list[tuple[float, Spans]],
                 rates: Rates) -> Iterator[tuple[str, Ints, Floats]]:
         """Cause, rows and ns of each, in the order in which they are peeled."""
-        lost: Floats | float = 0.0
+        lost = np.zeros(self.rows.size)
         for share, spans in throttled:
-            lost = lost + share * spans.inside(self.start, self.stop)
-        rows = np.flatnonzero(lost * ~self.turns)
-        yield "throttle", rows, np.broadcast_to(lost, self.rows.shape)[rows]
+            lost += share * spans.inside(self.start, self.stop)
+        rows = np.flatnonzero((lost > 0) & ~self.turns)
+        yield "throttle", rows, lost[rows]
         own, credit = rates.own, rates.credit
         rows = np.flatnonzero((own > credit)[self.dtype] & ~self.turns)
         yield "dtype", rows, (self.flops * (own - credit)[self.dtype])[rows]

@@ -211,15 +211,14 @@ def ledger(profile: "Profile", machine: Machine, count: "Count | None" = None,
         raise GapError(f"{plain(profile.name)}: work ends at {late} ns, after the timeline's end "
                        f"at {end} ns; the profile is damaged, capture it again")
     best = rates.best(count, len(cores)) if count else {}
-    roof = roof or (None if not best else _binds(best))
     matmuls: list[Matmuls] = []
-    if roof != "memory":
+    if (roof or _binds(best)) != "memory":
         rates.price(multiplied(timeline, kind), count)
         matmuls = [core.matmuls(rates) for core in cores]
     if not count:
         best = {"compute": sum(m.credits for m in matmuls) / len(cores),
                 "memory": sum(core.moved() for core in cores) / rates.bw / len(cores)}
-        roof = roof or _binds(best)
+    roof = roof or _binds(best)
     t_best = best[roof]
     parts = _beyond(roof, cores, matmuls, rates, t_best)
     for core in cores:
@@ -245,8 +244,8 @@ def _cut(window: tuple[int, int], end: int) -> tuple[tuple[int, int], float]:
 
 
 def _binds(best: Mapping[str, float]) -> str:
-    """The roof with the longer time; compute where they tie."""
-    return max(ROOFS, key=lambda roof: best[roof])
+    """The roof with the longer time; compute where they tie or nothing is known yet."""
+    return max(ROOFS, key=lambda roof: best.get(roof, 0.0))
 
 
 def _beyond(roof: str, cores: list[Core], matmuls: list[Matmuls], rates: Rates,
