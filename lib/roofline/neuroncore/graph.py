@@ -42,7 +42,8 @@ def graph(run: Run, buffers: Buffers = 2) -> Graph:
     """The graph of a run.
 
     buffers   of the tiles of one source line, how many generations exist at once: an int for all,
-              {name of a tile: int}, or None for no limit. A generation is as many tiles as are
+              {name of a tile, or "sbuf" or "psum": int}, or None for no limit (as for a name that
+              is not there). A generation is as many tiles as are
               alive together in program order. On chip only as many as there is room for
     """
     _checked(buffers)
@@ -197,13 +198,12 @@ def _rotation(trace: Trace, buffers: Buffers, run: Run) -> dict[Allocation, Allo
             lines.setdefault(own.origin, []).append(own)
     found = {}
     for tiles in lines.values():
-        limit = buffers
-        if isinstance(buffers, Mapping):
-            limit = buffers.get(tiles[0].name)
+        limit = (buffers.get(tiles[0].name, buffers.get(tiles[0].buffer.value))
+                 if isinstance(buffers, Mapping) else buffers)
         if limit is None or len(tiles) == 1:
             continue
         together = _together([lives[tile] for tile in tiles])
-        places = max(together, min(int(limit) * together, _room(tiles[0], run)))
+        places = max(together, min(limit * together, _room(tiles[0], run)))
         for tile, before in zip(tiles[places:], tiles, strict=False):
             if lives[before][1] < lives[tile][0]:
                 found[tile] = before

@@ -31,8 +31,7 @@ from .prices import (
     Prices,
     Step,
     Transfer,
-    reading,
-    unknown_mechanisms,
+    mechanisms_of,
 )
 
 
@@ -78,7 +77,7 @@ def simulate(of: Graph, prices: list[Step | Transfer], rules: Prices, order: Ite
         for before in after[i]:
             if over[before] > ready:
                 ready = over[before]
-        if engine == DMA:
+        if isinstance(price, Transfer):
             which = queues - 1 and not of.issued[i][3][0][1].on_chip
             at = queue[core][which]
             at = ready if ready > at else at
@@ -187,7 +186,7 @@ def predict(run: Run, machine: Machine | None = None, buffers: Buffers = 2, with
 
     Raises ModelError for an unknown name or a machine of another chip or scope.
     """
-    off = unknown_mechanisms(without)
+    off = mechanisms_of(without)
     shipped = machines.get(run.target.key, "core")
     core = shipped if machine is None else machine
     if core.key != shipped.key or core.scope != "core":
@@ -196,13 +195,13 @@ def predict(run: Run, machine: Machine | None = None, buffers: Buffers = 2, with
                          f"Use machine.{shipped.key}")
     of = graph(run, None if "buffers" in off else buffers)
     count = run.count
-    share = reading(count.hbm_read_bytes, count.hbm_write_bytes)
-    moving = sum(1 for c in run.cores if c.count.hbm_bytes) or 1
-    nominal = Prices(shipped, frozenset(), {}, share, moving)
+    moving = [(own.hbm_read_bytes, own.hbm_write_bytes) for own in (c.count for c in run.cores)
+              if own.hbm_bytes]
+    nominal = Prices(shipped, frozenset(), {}, moving)
     estimates = [nominal.of(i[0], i[2], i[3]) for i in of.issued]
     early = simulate(of, estimates, nominal, range(len(of.core)), queues=2).start
     order = sorted(range(len(of.core)), key=lambda i: (early[i], i))
-    rules = Prices(core, off, constants or {}, share, moving)
+    rules = Prices(core, off, constants or {}, moving)
     prices = [rules.of(i[0], i[2], i[3]) for i in of.issued]
     schedule = simulate(of, prices, rules, order)
     done = max(schedule.over, default=rules.ns["start"])

@@ -7,15 +7,14 @@ Ignores   bank conflicts, row and column tiling side by side, what another core 
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .. import derate, machine, units
-from ..machine import Machine, Spec
+from ..machine import Machine
 from ..nki.core import Work
 from ..nki.memory import Layout
 from ..timeline import ENGINES
@@ -41,7 +40,6 @@ _ZERO = {"start": ("start", "end", "benchmark"), "issue": ("dma_issue",),
 PACKET = 4096  # bytes: longer rows are cut, dma_saturating_bytes
 TENSOR, VECTOR, SCALAR, GPSIMD, SYNC = range(5)  # indices into ENGINES
 DMA = 5
-MIXED = 0.1  # a run is mixed when each direction carries at least this share of its HBM bytes
 
 
 class ModelError(ValueError):
@@ -128,12 +126,12 @@ class Prices:
 
     without   names of MECHANISMS
     given     constants by name, in base units, instead of the table's
-    reading   share of the run's HBM bytes that are read; None where it moves none
-    cores     2: each core may use its even share of the HBM stack alone
+    moving    (bytes read, bytes written) at HBM of each core that moves any; where two do, each may
+              use half of the stack
     """
 
     def __init__(self, core: Machine, without: frozenset[str], given: Mapping[str, float],
-                 reading: float | None, cores: int = 1) -> None:
+                 moving: Sequence[tuple[int, int]]) -> None:
         self.core, self.without = core, without
         table = constants(core)
         for name, value in given.items():
@@ -142,25 +140,19 @@ class Prices:
             if not 0 <= value < float("inf"):
                 raise ModelError(f"constants: {name} = {value!r}; expected a number >= 0 in "
                                  f"{table[name].unit}")
-        value = {name: row.value for name, row in table.items()} | dict(given)
+        values = {name: row.value for name, row in table.items()} | dict(given)
         for name in without:
-            value |= dict.fromkeys(_ZERO.get(name, ()), 0.0)
-        self.ns = {name: 1e9 * value[name] for name, row in table.items() if row.unit == "s"}
+            values |= dict.fromkeys(_ZERO.get(name, ()), 0.0)
+        self.ns = {name: 1e9 * values[name] for name, row in table.items() if row.unit == "s"}
         fact = {name: core.facts[name].value for name in (
             "dma_engines", "dma_engine_theoretical", "dma_partitions_per_engine")}
-        self.engines, self.each = int(fact["dma_engines"]), int(
-            fact["dma_partitions_per_engine"])
+        self.engines, self.each = int(fact["dma_engines"]), int(fact["dma_partitions_per_engine"])
         limit = fact["dma_engine_theoretical"]
-        if "rates" in without:
-            rate = dict.fromkeys(("read", "write", "mixed"), limit)
-        else:
-            if cores == 2:
-                limit = min(limit, _pair_share(core) / self.engines)
-            rate = {name: min(limit, value[f"engine_{name}"])
-                    for name in ("read", "write", "mixed")}
-        if reading is not None and MIXED <= reading <= 1 - MIXED:
-            rate = dict.fromkeys(rate, rate["mixed"])
-        self.rate = {name: r / 1e9 for name, r in rate.items()}  # B/ns of one engine
+        if "rates" not in without:
+            if len(moving) == 2:
+                limit = min(limit, machine.get(core.key, "lnc2").bw() / 2 / self.engines)
+            limit = min([limit, *(_together(*each, values) for each in moving)])
+        self.rate = limit / 1e9  # of one engine, B/ns
         self.transposing = _transposing(core) if "rates" not in without else {}
         self.throttled = core.facts["throttle_start"].value if self.ns["throttle"] else 1.0
         self._known: dict[tuple, Step | Transfer] = {}
@@ -241,56 +233,43 @@ class Prices:
             rate = self.core.facts["gpsimd_dma_bandwidth"].value / 2  # both directions together
             return Step(engine, 0.0, 1e9 * writes[0].nbytes / rate, self.ns["dma_latency"])
         moved = sum(layout.hbm_bytes for layout in (*reads, *writes))
-        busy = moved / (self.rate["mixed"] * self.engines)
+        busy = moved / (self.rate * self.engines)
         return Step(engine, 0.0, busy, self.ns["dma_latency"] if moved else self.ns["latency"])
 
     # --- DMA -------------------------------------------------------------------------------------
 
     def _transfer(self, work: Work, reads: list[Layout], writes: list[Layout]) -> Transfer:
-        """Rows of a partition, cut into packets, each row on the engine of its partition."""
+        """Rows of a partition, cut into packets; a row goes through its partition's engine.
+
+        An engine reads and writes at once, so the larger side counts; from HBM to HBM both do.
+        """
         dst = writes[0]
-        sides = [r for r in reads if r.size == dst.size] or reads[:1]
-        read = sum(r.hbm_bytes for r in reads)
-        rate = self.rate["mixed" if read and dst.hbm_bytes else
-                         "write" if dst.hbm_bytes else "read"]
-        chip = next((layout for layout in (dst, *sides) if layout.on_chip), None)
-        # the engine passes every byte once on its way; HBM to HBM it reads and it writes
-        crossing = read + dst.hbm_bytes
-        moved = max(crossing, dst.nbytes, *(s.nbytes for s in sides), 0)
+        sides = [dst, *(layout for layout in reads if layout.size == dst.size)]
+        crossing = sum(layout.hbm_bytes for layout in (*reads, dst))
+        moved = max(crossing, *(layout.nbytes for layout in sides))
+        chip = next((layout for layout in sides if layout.on_chip), None)
+        run, rate = min(map(_run, sides)), self.rate
         if work.opcode == "dma_transpose":
-            rate *= self.transposing.get("hbm" if read else "sbuf", 1.0)
-            run = chip.F * dst.dtype.itemsize if chip else PACKET
-        else:
-            run = min((_run(layout) for layout in (dst, *sides)), default=PACKET)
-        count = chip.P if chip else max(1, -(-moved // max(run, 1)) // 2 or 1)
-        row = self._row(moved / count, crossing / count if crossing else moved / count,
-                        run * (2 if chip is None else 1), rate)
-        cost = sum(ns for _, ns in row)
-        if "engines" in self.without or chip is None:
+            run = dst.F * dst.dtype.itemsize
+            rate *= self.transposing.get("hbm" if crossing else "sbuf", 1.0)
+        count = chip.P if chip else -(-dst.nbytes // min(run, PACKET))
+        size = moved // count
+        cut = min(run, PACKET, size) if chip else size
+        parts = [cut] * (size // cut) + [size % cut] * (size % cut > 0)
+        share = crossing / moved if crossing else 1.0
+        row = tuple((round(part * share), self.ns["packet"] + part / rate) for part in parts)
+        rows = [0] * self.engines
+        for p in range(count) if chip else ():
+            rows[(chip.start + p) // self.each % self.engines if chip else 0] += 1
+        if chip is None or "engines" in self.without:
             whole, rest = divmod(count, self.engines)
             rows = [whole + (g < rest) for g in range(self.engines)]
-            even = cost * count / self.engines if "engines" in self.without else None
-            loads = [(g, even if even is not None else n * cost)
-                     for g, n in enumerate(rows) if n or even is not None]
-            rows = [n for n in rows if n or even is not None]
-        else:
-            on: dict[int, int] = {}
-            for p in range(chip.start, chip.start + chip.P):
-                g = p // self.each % self.engines
-                on[g] = on.get(g, 0) + 1
-            loads = [(g, n * cost) for g, n in sorted(on.items())]
-            rows = [n for _, n in sorted(on.items())]
+        cost = sum(ns for _, ns in row)
+        loads = [(g, n * cost) for g, n in enumerate(rows) if n]
+        if "engines" in self.without:
+            loads = [(g, count * cost / self.engines) for g in range(self.engines)]
         return Transfer(self.ns["dma_issue"], max(self.ns["dma_latency"], self.ns["dma_issue"]),
-                        tuple(loads), self.ns["dma_receipt"], row, tuple(rows))
-
-    def _row(self, moved: float, crossing: float, run: int,
-             rate: float) -> tuple[tuple[int, float], ...]:
-        """Packets of one row: (bytes at HBM, or moved where none are; ns)."""
-        run = max(1, min(int(run), PACKET))
-        whole, rest = divmod(moved, run)
-        parts = [run] * int(whole) + ([rest] if rest else [])
-        share = crossing / moved
-        return tuple((round(part * share), self.ns["packet"] + part / rate) for part in parts)
+                        tuple(loads), self.ns["dma_receipt"], row, tuple(n for n in rows if n))
 
 
 _COPIES = ("tensor_copy", "tensor_scalar")
@@ -321,14 +300,11 @@ def _run(layout: Layout) -> int:
     return run * layout.dtype.itemsize
 
 
-@cache
-def _pair(key: str) -> Spec:
-    return machine.get(key, "lnc2").bandwidths["HBM"]
-
-
-def _pair_share(core: Machine) -> float:
-    """B/s of HBM for one of two cores that both move: half of what the stack gives to both."""
-    return _pair(core.key).value / 2
+def _together(read: int, written: int, value: Mapping[str, float]) -> float:
+    """B/s of one engine over a whole run: reads, writes and both together have limits."""
+    time = max(read / value["engine_read"], written / value["engine_write"],
+               (read + written) / value["engine_mixed"])
+    return (read + written) / time
 
 
 def _transposing(core: Machine) -> dict[str, float]:
@@ -342,12 +318,7 @@ def fitted(key: str) -> Iterator[tuple[str, Constant]]:
     return ((n, c) for n, c in constants(machine.get(key)).items() if c.kind == "fitted")
 
 
-def reading(read: int, written: int) -> float | None:
-    """Share of HBM bytes that are read."""
-    return read / (read + written) if read + written else None
-
-
-def unknown_mechanisms(without: Any) -> frozenset[str]:
+def mechanisms_of(without: Any) -> frozenset[str]:
     """The names, all of them known. "all" is every mechanism."""
     names = (without,) if isinstance(without, str) else tuple(without)
     if names == ("all",):
