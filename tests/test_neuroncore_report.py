@@ -1,9 +1,14 @@
 """The rows a cost model is held against, the kernels that stand for them, the error report."""
 
 import csv
+import math
 
+import numpy as np
 import pytest
 from pages import ROOT
+
+from roofline import nki
+from roofline.neuroncore import kernels
 from roofline.neuroncore.rows import RowError, rows, usable
 
 PUBLISHED = ROOT.parent / "shared/reference/measurements.csv"
@@ -41,5 +46,158 @@ def test_a_row_is_usable_or_says_why_not():
             assert row.grade in ("A", "B", "C"), row.id
         else:
             with pytest.raises(RowError, match=f"{row.id}: no kernel"):
-                row.launches
+                assert row.launches
     assert len(usable()) >= 80
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
+def ran(row, launch):
+    return nki.run(getattr(kernels, launch.kernel), *launch.arrays, target=row.chip, data=False,
+                   **launch.options)
+
+
+@pytest.mark.parametrize("row", [row for row in usable() if row.hbm_bytes], ids=lambda row: row.id)
+def test_a_kernel_moves_the_bytes_of_its_profile(row):
+    """Within a quarter, as rows.py says; a row of both cores of a device is modelled as one."""
+    cores = 2 if "both cores" in row.op else 1
+    moved = sum(ran(row, launch).count.hbm_bytes for launch in row.launches)
+    assert abs(cores * moved / row.hbm_bytes - 1) <= 0.25
+
+
+def test_bytes_that_the_profile_tells_exactly():
+    """AccelOpt's seed GEMM: A 12 times, B 32 times, C once, and a 128 x 128 fp32 identity."""
+    row = rows()["M29"]
+    M, K, N = 4096, 5120, 12288
+    assert row.hbm_bytes == 4 * (12 * M * K + 32 * K * N + M * N + 128 * 128)
+    assert ran(row, *row.launches).count.hbm_bytes == row.hbm_bytes - 4 * 128 * 128
+
+
+F32 = np.float32
+
+
+def numbers(*shapes, dtype=F32):
+    rng = np.random.default_rng(6)
+    return [rng.normal(size=shape).astype(F32).astype(dtype) for shape in shapes]
+
+
+def rms(x):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True))
+
+
+def softmax(s):
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def close(got, expected, tolerance=2e-3):
+    """To `tolerance` of the largest value: fp32 sums in another order, or bf16 in between."""
+    assert np.abs(got.astype(F32) - expected).max() <= tolerance * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(("kernel", "options"), [
+    ("gemm_tiles", {}), ("gemm_blocks", {"rows": 256, "columns": 1024, "depth": 2}),
+    ("gemm_rows", {"rows": 256, "columns": 256}), ("gemm_resident", {"banks": 2})])
+def test_gemms_multiply(kernel, options):
+    a, b = numbers((256, 256), (256, 1024))
+    close(nki.run(getattr(kernels, kernel), a, b, **options).output, a.T @ b)
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_gemm_of_rows_multiplies(keep):
+    a, b = numbers((256, 256), (256, 1024))
+    close(nki.run(kernels.gemm_from_rows, a, b, rows=128, columns=512, keep=keep).output, a @ b)
+
+
+def test_the_other_matmuls():
+    a, b = numbers((2, 128, 64), (2, 64, 512))
+    close(nki.run(kernels.gemm_batched, a, b).output, a @ b)
+    a, b, bias = numbers((128, 128), (128, 512), (1, 512))
+    wide = (a.T @ b + bias) / np.sqrt(F32(2))
+    gelu = np.sqrt(F32(2)) * wide * (1 + np.vectorize(math.erf)(wide)) / 2
+    close(nki.run(kernels.gemm_gelu, a, b, bias).output, gelu)
+    close(nki.run(kernels.gelu, a.T @ b, bias).output, gelu)
+
+
+@pytest.mark.parametrize("split", [0, 1])
+def test_gemms_with_a_norm(split):
+    x, w, added = numbers((128, 256), (256, 512), (128, 256))
+    close(nki.run(kernels.rms_gemm, x, w, split=split).output, rms(x) @ w)
+    close(nki.run(kernels.add_rms_gemm, x, w, added).output, rms(x + added) @ w, tolerance)
+    added, = numbers((128, 512))
+    close(nki.run(kernels.gemm_add_rms, x, w, added, split=split).output, rms(x @ w + added))
+
+
+def test_the_gated_mlp():
+    x, gate, up, down = numbers((512, 512), (512, 256), (512, 256), (256, 512))
+    x, down = x / 16, down / 16
+    h = x.T @ gate
+    expected = (h * sigmoid(h) * (x.T @ up)) @ down
+    for kernel in (kernels.swiglu, kernels.swiglu_spilled):
+        close(nki.run(kernel, x, gate, up, down).output, expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"softmax": "exp"}, {"scores": "split"}])
+def test_attention(options):
+    q, k, v = numbers((2, 64, 512), (1, 64, 512), (1, 512, 64))
+    q /= 8
+    expected = softmax(np.swapaxes(q, 1, 2) @ k) @ v
+    close(nki.run(kernels.attention, q, k, v, **options).output, expected)
+    close(nki.run(kernels.attention, q, k, v, compute="bf16").output, expected, 2e-2)
+    once = softmax(q[0].T @ k[0])
+    a = nki.run(kernels.attention_softmax, q[0], k[0]).output
+    close(a, once)
+    close(nki.run(kernels.attention_values, a, v[0]).output, once @ v[0])
+    close(nki.run(kernels.attention_through_hbm, q[:1], k, v).output[0], once @ v[0])
+
+
+def test_elementwise_chains():
+    x, = numbers((256, 64))
+    for fused in (0, 1, 2):
+        close(nki.run(kernels.silu, x, fused=fused).output, x * sigmoid(x))
+    p, g, m, v = numbers(*[(200, 64)] * 4)
+    v = v * v
+    moment, root = 0.9 * m + 0.1 * g, np.sqrt(0.999 * v + g * g)
+    close(nki.run(kernels.adamw, p, g, m, v).output, 0.99 * p - moment / (root + 1e-8))
+    x, c, s = numbers((2, 2, 64, 32), (2, 64, 32), (2, 64, 32))
+    expected = np.stack([x[:, 0] * c - x[:, 1] * s, x[:, 1] * c + x[:, 0] * s], 1)
+    close(nki.run(kernels.rope, x, c, s).output, expected)
+    x, w = numbers((2, 128, 16), (128, 3))
+    y = nki.run(kernels.conv1d, x, w).output
+    close(y[:, :, :14], sum(x[:, :, i:14 + i] * w[:, i:i + 1] for i in range(3)))
+
+
+@pytest.mark.parametrize(("spread", "T"), [("dma", 32), ("matmul", 2048)])
+def test_the_selective_scan(spread, T):
+    delta, u, a, b, c = numbers((128, T), (128, T), (128, 2), (2, T), (2, T))
+    delta, a = np.abs(delta), -np.abs(a)
+    y, state = np.zeros((128, T), F32), np.zeros((128, 2), F32)
+    for t in range(T):
+        state = np.exp(delta[:, t:t + 1] * a) * state + (delta * u)[:, t:t + 1] * b[:, t]
+        y[:, t] = state @ c[:, t]
+    close(nki.run(kernels.scan, delta, u, a, b, c, spread=spread).output, y)
+
+
+@pytest.mark.parametrize("pool", [0, 1])
+def test_the_convolution(pool):
+    x, w = numbers((128, 14, 14), (9, 128, 128))
+    y = sum(np.einsum("chw,cf->fhw", x[:, i:12 + i, j:12 + j], w[3 * i + j])
+            for i in range(3) for j in range(3))
+    if pool:
+        y = y.reshape(128, 6, 2, 6, 2).max((2, 4))
+    close(nki.run(kernels.conv2d, x, w, pool=pool).output, y)
+
+
+def test_copies_transposes_and_adds():
+    x, y = numbers((4, 128, 16), (4, 128, 16))
+    assert (nki.run(kernels.read, x).output == x[:, :, 0].T).all()
+    assert (nki.run(kernels.write, x).output == x[:1]).all()
+    assert (nki.run(kernels.hbm_copy, x).output == x).all()
+    assert (nki.run(kernels.vector_add, x, y).output == x + y).all()
+    x, = numbers((256, 128))
+    assert (nki.run(kernels.transpose, x).output == x.T).all()

@@ -12,7 +12,8 @@ rows.csv was frozen before the first prediction existed. One row a published tim
   usable        yes, or no and the reason
   kernel        which of kernels.py stands for it; a | b is two launches
   arguments     its arrays' dtypes and shapes; options: its keywords
-  buffers       the buffering depth that the notes declare, 2 unless they say otherwise
+  buffers       the buffering depth that the notes declare, 2 unless they say otherwise; psum=
+                that of PSUM, where it is another
   assumed       what the notes leave open and we filled in
 
 A row is usable if its kernel can be written from the published notes, its clock is the device's
@@ -65,7 +66,7 @@ class Row:
     kernel: str
     arguments: str
     options: str
-    buffers: int | Mapping[str, int]
+    buffers: Mapping[str, int]
     assumed: str
     reason: str
 
@@ -87,9 +88,10 @@ def _option(text: str) -> tuple[str, Any]:
     return name, int(value) if value.isdigit() else value
 
 
-def _buffers(text: str) -> int | Mapping[str, int]:
-    name, named, depth = (text or "2").rpartition("=")
-    return {name: int(depth)} if named else int(depth)
+def _depths(text: str) -> Mapping[str, int]:
+    """"2 psum=1" -> {"sbuf": 2, "psum": 1}."""
+    whole, _, banks = text.partition(" psum=")
+    return {"sbuf": int(whole or 2), "psum": int(banks or whole or 2)}
 
 
 @cache
@@ -101,7 +103,7 @@ def rows() -> Mapping[str, Row]:
         values: dict[str, Any] = {
             **cells, "time_us": float(cells["time_us"]), "usable": cells["usable"] == "yes",
             "hbm_bytes": int(cells["hbm_bytes"]) if cells["hbm_bytes"] else None,
-            "buffers": _buffers(cells["buffers"])}
+            "buffers": _depths(cells["buffers"])}
         found[cells["id"]] = Row(**values)
     return found
 
