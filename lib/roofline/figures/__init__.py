@@ -2,7 +2,7 @@
 
 Question  how does a page answer a reader who drags, types or guesses, without a kernel?
 Answer    Live puts a module and its data into HTML; form asks a problem; roofline, crossover,
-          nest and clockwork ask for a guess, reveal, and are dragged or played
+          nest and clockwork ask for a guess, reveal, and are dragged or played; timeline zooms
 Assumes   a browser of 2023 or later; without script each shows its text and data
 Ignores   the network: nothing is fetched, so a saved page works from a file too
 """
@@ -13,5 +13,7 @@ from .forms import form, form_script
 from .live import Live
 from .nests import nest
 from .rooflines import Case, roofline
+from .timelines import timeline
 
-__all__ = ["Case", "Live", "clockwork", "crossover", "form", "form_script", "nest", "roofline"]
+__all__ = ["Case", "Live", "clockwork", "crossover", "form", "form_script", "nest", "roofline",
+           "timeline"]

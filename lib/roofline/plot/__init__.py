@@ -1,7 +1,7 @@
 """Rooflines and measured curves as pictures that carry their alt text and their numbers.
 
 Question  where does a kernel stand under this machine's roofs, and how far below?
-Answer    roofline(machine, points, dtype=...) and curve(series, ...) -> Picture
+Answer    roofline(machine, points, dtype=...), curve(series, ...), ladder(ledger) -> Picture
 Assumes   I counts the bytes of the memory level whose roof a point is set against
 Ignores   styling by the caller: pages never touch axes or colours
 """
@@ -20,6 +20,7 @@ from .canvas import (
     COLOURS,
     CSS,
     INK,
+    MARKS,
     Axis,
     Canvas,
     Picture,
@@ -27,21 +28,14 @@ from .canvas import (
     Xy,
     amount,
     plain,
+    positive,
     short,
 )
+from .ladders import errors, ladder
 
-__all__ = ["COLOURS", "CSS", "KINDS", "Picture", "PlotError", "Point", "Series", "curve",
-           "roofline"]
+__all__ = ["COLOURS", "CSS", "KINDS", "Picture", "PlotError", "Point", "Series", "curve", "errors",
+           "ladder", "roofline"]
 
-# kind: (marker, colour). The shape tells kinds apart where colour cannot.
-_MARKS = {
-    "documented": ("v", "5"),
-    "derived": ("P", "5"),
-    "published": ("s", "4"),
-    "measured": ("D", "2"),
-    "modelled": ("^", "3"),
-    "assumed": ("X", "5"),
-}
 _DASHES = (None, (7.0, 2.0), (2.0, 2.0))
 _MOVED = ", bytes moved"
 
@@ -74,7 +68,7 @@ class Point:
         _known_kind(self.kind, f"Point {self.label!r}")
         for name in ("intensity", "rate", "measured_intensity"):
             if (value := getattr(self, name)) is not None:
-                _positive(value, f"Point {self.label!r}: {name}")
+                positive(value, f"Point {self.label!r}: {name}")
 
     def places(self) -> list[tuple[float, str]]:
         """Its intensities: the counted one and, when it differs, that of the bytes moved."""
@@ -265,7 +259,7 @@ class _Roofline:
         return c.finish()
 
     def draw_point(self, c: Canvas, p: Point) -> None:
-        shape, colour = _MARKS[p.kind]
+        shape, colour = MARKS[p.kind]
         c.entry("o", INK, f"entitled ({'derived' if p.rate else p.kind})")
         for at, moved in p.places():
             roof = (at, self.entitled(p, at))
@@ -299,7 +293,7 @@ def curve(series: Iterable[Series], *, xlabel: str, ylabel: str, xunit: str, yun
     for name, values in (("x", xs), ("y", ys)):
         for value in values:
             if name in log:
-                _positive(value, f"curve: {name}")
+                positive(value, f"curve: {name}")
             elif not math.isfinite(value):
                 raise PlotError(f"curve: {name}: got {value}; it must be finite")
     title = title or f"{ylabel} against {xlabel}"
@@ -333,12 +327,6 @@ def curve(series: Iterable[Series], *, xlabel: str, ylabel: str, xunit: str, yun
 
     return Picture(title, alt or f"{title}. " + "; ".join(told) + ".",
                    ("what", "kind", xlabel, ylabel, "low to high"), tuple(rows), draw)
-
-
-def _positive(value: float, what: str) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise PlotError(f"{what}: got {value}; a log axis shows finite numbers above 0. "
-                        "Leave this one out and say it in words")
 
 
 def _known_kind(kind: str, what: str) -> None:

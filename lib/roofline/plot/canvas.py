@@ -46,6 +46,15 @@ COLOURS = {
     "4": ("#8a3a8f", "#e39be6", "#a95fae"),  # purple
     "5": ("#7d5a00", "#e6c04a", "#97750c"),  # ochre
 }
+# kind: (marker, colour). The shape tells kinds apart where colour cannot.
+MARKS = {
+    "documented": ("v", "5"),
+    "derived": ("P", "5"),
+    "published": ("s", "4"),
+    "measured": ("D", "2"),
+    "modelled": ("^", "3"),
+    "assumed": ("X", "5"),
+}
 _ON_PAPER = {INK: "#1f2328", **{name: row[0] for name, row in COLOURS.items()}}
 # Drawn for a page: stand-ins that _tidy turns into what the page's stylesheet says.
 _STAND_IN = {name: f"#00000{i}" for i, name in enumerate((INK, *COLOURS), start=1)}
@@ -440,6 +449,12 @@ def _tidy(tag: str) -> str:
 def amount(value: float, unit: str) -> str:
     """A number with its unit; unit "MiB" writes bytes in binary units."""
     return units.mebi(value) if unit == "MiB" else units.show(value, unit)
+
+
+def positive(value: float, what: str) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise PlotError(f"{what}: got {value}; a log axis shows finite numbers above 0. "
+                        "Leave this one out and say it in words")
 
 
 def plain(text: str) -> str:
