@@ -263,7 +263,7 @@ def scan(delta, u, a, b, c, spread="dma"):
         nisa.memset(dst=total, value=0.0)
         held.append((d_tile, du, a_tile, total))
     for s in range(states):
-        before = [0.0] * len(held)
+        before: list = [0.0] * len(held)
         for t in range(0, T, step):
             b_all = spread_rows(b[s:s + 1, t:t + step], spread)
             c_all = spread_rows(c[s:s + 1, t:t + step], spread)
