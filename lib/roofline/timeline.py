@@ -43,14 +43,14 @@ class Spans:
     def of(cls, start: Ints, end: Ints) -> "Spans":
         """The union of [start, end) over all rows, in any order; stretches that touch are one."""
         held = end > start
-        start, end = start[held], end[held]
-        if start.size and (start[1:] < start[:-1]).any():
+        if not held.all():
+            start, end = start[held], end[held]
+        if (start[1:] < start[:-1]).any():
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
         latest = np.maximum.accumulate(end)
-        opens = np.flatnonzero(np.r_[True, start[1:] > latest[:-1]]) if start.size else start[:0]
-        closes = np.r_[opens[1:] - 1, start.size - 1] if start.size else start[:0]
-        return cls(start[opens], latest[closes])
+        closed = np.flatnonzero(start[1:] > latest[:-1])
+        return cls(np.r_[start[:1], start[closed + 1]], np.r_[latest[closed], latest[-1:]])
 
     @classmethod
     def one(cls, start: int, end: int) -> "Spans":
@@ -89,6 +89,9 @@ class Spans:
 
     def meet(self, other: "Spans") -> tuple[Ints, Ints, Ints, Ints]:
         """Each place where one of these meets one of the others: whose, whose, start, end."""
+        if len(other) < len(self):  # the shorter side is looked up in the longer: same order
+            theirs, mine, start, end = other.meet(self)
+            return mine, theirs, start, end
         low = np.searchsorted(other.end, self.start, "right")
         count = np.searchsorted(other.start, self.end, "left") - low
         mine = np.repeat(np.arange(len(self)), count)
@@ -283,9 +286,9 @@ class Timeline:
     def working(self) -> tuple[int, ...]:
         """Cores that did work: an idle core of a pair has only control rows and no traffic."""
         own = self.instructions
-        busy = {*np.unique(own.core[own.works]).tolist(),
-                *np.unique(self.packets.core[self.packets.traffic]).tolist()}
-        return tuple(sorted(busy))
+        works, packets = own.works, self.packets
+        return tuple(core for core in range(self.cores) if (works & (own.core == core)).any()
+                     or (packets.traffic & (packets.core == core)).any())
 
     def busy(self, core: int, *engines: str, control: bool = False) -> Spans:
         """When these engines of a core ran an instruction of their own; control=True: any.

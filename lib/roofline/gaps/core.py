@@ -15,7 +15,6 @@ from ..timeline import (
     MATMUL,
     WEIGHTS,
     Ints,
-    Packets,
     Spans,
     Timeline,
 )
@@ -95,15 +94,15 @@ class Core:
         self.mine = None if not len(own) or (own.core == core).all() else own.core == core
         packets = timeline.packets
         self.packet_rows = np.flatnonzero(packets.traffic & (packets.core == core))
-        self.packets: Packets = (packets if self.packet_rows.size == len(packets)
-                                 else packets.take(self.packet_rows))
+        self.moves = Spans(*(_kept(column, self.packet_rows)
+                             for column in (packets.start, packets.end)))
         issues, works = self._rows(_ISSUE), self._mask(kind >= 8 * _WORK)
-        starts = [own.start[issues[:1]], self.packets.start[:1]]
-        if not issues.size and not len(self.packets):
+        starts = [own.start[issues[:1]], self.moves.start[:1]]
+        if not issues.size and not len(self.moves):
             starts = [own.start[np.flatnonzero(works)[:1]]]
         self.first = int(np.concatenate(starts).min())
         self.last = max(int(np.max(own.end, where=works, initial=0)),
-                        int(np.max(self.packets.end, initial=0)))
+                        int(np.max(self.moves.end, initial=0)))
 
     def _mask(self, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return which if self.mine is None else which & self.mine
@@ -128,7 +127,7 @@ class Core:
     def busy(self, engine: str) -> Spans:
         """When an engine works; "DMA": when traffic is under way, "fetch": any packet."""
         if engine == "DMA":
-            return Spans.of(self.packets.start, self.packets.end)
+            return Spans.of(self.moves.start, self.moves.end)
         if engine == "fetch":
             return self.timeline.moving(self.core, traffic=False)
         rows = self.engine_rows(engine)
@@ -160,7 +159,7 @@ class Core:
     def touched(self, spans: Spans, table: str = "instructions") -> Owned:
         """This core's rows (traffic, where they are packets) that run in these stretches."""
         if table == "packets":
-            return self.packet_rows[spans.inside(self.packets.start, self.packets.end) > 0], None
+            return self.packet_rows[spans.inside(self.moves.start, self.moves.end) > 0], None
         own = self.timeline.instructions
         return np.flatnonzero(self._mask(spans.inside(own.start, own.end) > 0)), None
 
@@ -283,16 +282,16 @@ class Core:
 
     def moved(self) -> float:
         """Bytes of traffic in the window; a packet that it cuts counts by its share."""
-        packets = self.packets
+        nbytes = _kept(self.timeline.packets.nbytes, self.packet_rows)
         if self.whole:
-            return float(packets.nbytes.sum())
-        return float((packets.nbytes * self.share(packets.start, packets.end)).sum())
+            return float(nbytes.sum())
+        return float((nbytes * self.share(self.moves.start, self.moves.end)).sum())
 
     def memory(self, rates: Rates) -> Iterator[Part]:
         """Every ns of the window but the bytes at BW, when the DMA packets are the roof."""
         union, m0, m1 = self.busy("DMA"), self.first, self.last
-        if len(self.packets):
-            m0, m1 = int(self.packets.start[0]), int(self.packets.end.max())
+        if len(self.moves):
+            m0, m1 = int(self.moves.start[0]), int(self.moves.end.max())
         yield from self.edges(m0, m1)
         under_way, at_roof = self.cut(union), self.moved() / rates.bw
         n, rate = rates.dma_engines, rates.dma_rate
@@ -301,7 +300,7 @@ class Core:
             return Part(cause, self.core, ns, where,
                         partial(self.touched, under_way, "packets"), "packets")
 
-        if n and rate and not (self.packets.engine < 0).any():
+        if n and rate and not (self.engines < 0).any():
             per_engine, at_engines = self._on_engines() / n, at_roof * rates.bw / (n * rate)
             yield part("few engines", under_way.length - per_engine, lambda: self._fewer_than(n))
             yield part("packet cost", per_engine - at_engines, lambda: under_way)
@@ -318,26 +317,33 @@ class Core:
                    partial(self._fetched, spans), "packets")
         yield self.part("idle", left)
 
+    @property
+    def engines(self) -> NDArray[np.int16]:
+        """The DMA engine of each traffic packet."""
+        return _kept(self.timeline.packets.engine, self.packet_rows)
+
     def _by_engine(self) -> tuple[Ints, Ints, Ints]:
-        """Packets in the window, engine by engine: a number of the engine, start, end."""
-        order = np.argsort(self.packets.engine, kind="stable")
-        engine = self.packets.engine[order]
-        number = np.cumsum(np.r_[False, engine[1:] != engine[:-1]])
-        start, end = self.packets.start[order], self.packets.end[order]
+        """Packets in the window engine by engine: start, end, where each engine's rows begin."""
+        order = np.argsort(self.engines, kind="stable")
+        engine = self.engines[order]
+        first = np.flatnonzero(np.r_[True, engine[1:] != engine[:-1]][:engine.size])
+        start, end = self.moves.start[order], self.moves.end[order]
         if self.whole:
-            return number, start, end
-        return number, np.clip(start, self.t0, self.t1), np.clip(end, self.t0, self.t1)
+            return start, end, first
+        return np.clip(start, self.t0, self.t1), np.clip(end, self.t0, self.t1), first
 
     def _on_engines(self) -> float:
         """Time under way on each engine, summed over engines."""
-        number, start, end = self._by_engine()
-        apart = number * (self.timeline.end + 1)  # one engine after the other: one union does
-        return float(Spans.of(start + apart, end + apart).length)
+        start, end, first = self._by_engine()
+        rows = np.diff(np.r_[first, start.size])
+        apart = np.repeat(np.arange(first.size) * (self.timeline.end + 1), rows)
+        return float(Spans.of(start + apart, end + apart).length)  # one after the other
 
     def _fewer_than(self, n: int) -> Spans:
         """Where packets are under way on some engines, but on fewer than n."""
-        number, start, end = self._by_engine()
-        by_engine = [Spans.of(start[number == k], end[number == k]) for k in np.unique(number)]
+        start, end, first = self._by_engine()
+        by_engine = [Spans.of(*both) for both in zip(np.split(start, first[1:]),
+                                                     np.split(end, first[1:]), strict=True)]
         times = np.concatenate([s.start for s in by_engine] + [s.end for s in by_engine])
         half = times.size // 2
         order = np.argsort(times, kind="stable")
@@ -359,7 +365,17 @@ def _these(rows: Ints, ns: Floats) -> Owned:
 
 def _split(spans: Spans, by: Spans) -> tuple[Spans, Spans]:
     """What lies in `by`, and the rest."""
-    return (spans & by, spans - by) if len(spans) and len(by) else (Spans.none(), spans)
+    if not len(spans) or not len(by):
+        return Spans.none(), spans
+    whose, _, start, end = spans.meet(by)
+    # Before, between and after the pieces of each stretch is a rest, which may be empty.
+    piece, cut = np.arange(whose.size), np.bincount(whose, minlength=len(spans)).cumsum()
+    low, high = np.empty((2, len(spans) + whose.size), np.int64)
+    low[whose + piece + 1], high[whose + piece] = end, start
+    low[np.arange(len(spans)) + np.r_[0, cut[:-1]]] = spans.start
+    high[np.arange(len(spans)) + cut] = spans.end
+    rest = high > low
+    return Spans(start, end), Spans(low[rest], high[rest])
 
 
 # The causes that a predecessor can be blamed for, and by kind and engine which one.
@@ -429,7 +445,8 @@ class Matmuls:
         """Cause, rows and ns of each, in the order in which they are peeled."""
         lost = np.zeros(self.rows.size)
         for share, spans in throttled:
-            lost += share * spans.inside(self.start, self.stop)
+            _, rows, low, high = spans.meet(Spans(self.start, self.stop))
+            lost += share * np.bincount(rows, high - low, lost.size)
         rows = np.flatnonzero((lost > 0) & ~self.turns)
         yield "throttle", rows, lost[rows]
         own, credit = rates.own, rates.credit
