@@ -1,19 +1,458 @@
 """A profile's counts, clocks, windows and the check of the profiler's own figures."""
 
-import numpy as np
-from timelines import timeline
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
+import pytest
+import timelines
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline import profile as profiles
+from roofline.profile import Profile, ProfileError, formulas
+from roofline.profile.formulas import REASONS
 from roofline.timeline import Spans
+
+REAL = Path(__file__).parents[2] / "shared/reference/real-profiles"
+TRN2 = {"num_physical_cores": 2, "hbm_ddr_bandwidth": 716000000000, "tensor_engine_num_rows": 128,
+        "tensor_engine_num_cols": 128, "tensor_engine_clock_freq": 2.4,
+        "neuroncore_clock_freq": 1.2, "explorer_version": "2.28.23.0"}
+# A float of 32 bits holds 410e9 so: the profiler's metadata on trn1.
+TRN1 = TRN2 | {"num_physical_cores": 1, "hbm_ddr_bandwidth": 409999998976,
+               "tensor_engine_clock_freq": 2.8, "neuroncore_clock_freq": 1.4}
+# Attention, fused, S = 512, d = 128, fp32, on one core of an LNC=2 pair of trn2, profiler 2.28:
+# counters and figures from allenkchau/trainium-kernel-fusion, MIT.
+FUSED = {"total_time": 3.8091607e-05, "hardware_flops": 352321536, "transpose_flops": 83886080,
+         "hbm_read_bytes": 851968, "hbm_write_bytes": 262144, "model_flops": 0,
+         "inputs_and_weights_size_bytes": 851968, "mm_arithmetic_intensity": 240.94117647058823,
+         "peak_flops_bandwidth_ratio": 109.83687150837989,
+         "hfu_estimated_percent": 0.05880560369407623,
+         "mfu_inst_estimated_percent": 0.044804270575055205,
+         "mfu_estimated_percent": 0.044804270575055205,
+         "mbu_estimated_percent": 0.04084948021144698,
+         "mbu_min_read_util_percent": 0.03123783780875357,
+         "mfu_max_achievable_estimated_percent": 1, "neuroncore_cycle_count": 45709,
+         "throttle_avg_util_limit_nc0_percent": 0.36650039380414806,
+         "throttle_activity_0_active_time_nc0_percent": 0.35844053557364136,
+         "throttle_activity_1_active_time_nc0_percent": 0.01611971646101339,
+         "throttle_activity_0_avg_util_limit_nc0_percent": 1,
+         "throttle_activity_1_avg_util_limit_nc0_percent": 0.5}
+FIGURES = ("mm_arithmetic_intensity", "peak_flops_bandwidth_ratio", "hfu_estimated_percent",
+           "mfu_inst_estimated_percent", "mfu_estimated_percent", "mbu_estimated_percent",
+           "mbu_min_read_util_percent", "mfu_max_achievable_estimated_percent",
+           "neuroncore_cycle_count")
+
+
+def made(summary, metadata=TRN2, cores=2, **more):
+    return Profile("made", "summary-json", "", summary, metadata, cores=cores, **more)
+
+
+# --- formulas -------------------------------------------------------------------------------------
+
+
+def test_formulas_of_a_printed_example():
+    f, b, t = 268435456, 1114112, 38.091607e-6
+    p1 = formulas.peak(2.4e9, 128, 128)
+    assert f == FUSED["hardware_flops"] - FUSED["transpose_flops"]
+    assert f"{formulas.intensity(f, b):.3f}" == "240.941"
+    assert f"{formulas.bandwidth_utilisation(b, t, 716e9):.6f}" == "0.040849"
+    assert f"{formulas.compute_utilisation(f, 2, p1, t):.6f}" == "0.044804"
+    assert formulas.ratio(p1, 716e9) == 109.83687150837989
+    trn1 = formulas.ratio(formulas.peak(2.8e9, 128, 128), 409999998976)
+    assert round(trn1, 12) == 223.781463973542
+
+
+@pytest.mark.parametrize(("ai", "reach"), [
+    (150, 150 / (2 * 109.83687150837989)),  # memory bound, though above the printed ratio
+    (219.7, 1),                             # beyond 2 x 109.84: both cores' peak over the stack
+])
+def test_the_reach_counts_both_cores_where_the_ratio_counts_one(ai, reach):
+    assert formulas.max_achievable(ai, 2, 78.6432e12, 716e9) == pytest.approx(reach, rel=1e-12)
+
+
+def test_nothing_over_nothing_is_no_intensity():
+    assert formulas.intensity(0, 0) == 0 and formulas.intensity(5, 0) == math.inf
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def test_every_figure_of_a_real_summary_comes_out():
+    check = made(FUSED).check()
+    assert check.agree and all(check[name].agrees for name in FIGURES)
+    for name in FIGURES:
+        exact = name != "hfu_estimated_percent"  # which is 2.4e-8 lower than its formula
+        assert check[name].reasons == ((formulas.DIGITS,) if exact else (formulas.SINGLE,)), name
+    limit = check["throttle_avg_util_limit_nc0_percent"]
+    assert limit.reasons == (formulas.DIGITS, formulas.LIMITS)
+    assert check.constants.source == "the file"
+
+
+def test_a_file_without_hardware_figures_has_those_of_its_instance_type():
+    check = made(FUSED | {"instance_type": "trn2.3xlarge", "profiler_version": "2.28.23.0"},
+                 metadata={}, cores=1).check()
+    assert check.agree and check.constants.source == "machine trn2, where the file says nothing"
+    assert formulas.CORES[2] in check["mfu_estimated_percent"].reasons
+    # of these each c gives 1, so neither is shown to be right
+    assert check["mfu_max_achievable_estimated_percent"].reasons == (formulas.DIGITS,)
+
+
+def test_without_any_hardware_figures_only_the_intensity_is_recomputed():
+    check = made(FUSED, metadata={}).check()
+    assert check["mm_arithmetic_intensity"].agrees
+    for name in FIGURES[1:]:
+        assert check[name].agrees is None and check[name].reasons == (formulas.ABSENT,)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_wrong_figure_does_not_come_out(name):
+    for wrong in (FUSED[name] * 1.02 - 0.01, FUSED[name] * 0.98):
+        row = made(FUSED | {name: wrong}).check()[name]
+        assert row.agrees is False and row.reasons == (formulas.OPEN,)
+
+
+@pytest.mark.parametrize("name", FIGURES[2:])
+def test_each_figure_needs_its_inputs(name):
+    needs = {"neuroncore_cycle_count": "total_time", "mbu_estimated_percent": "hbm_read_bytes",
+             "mbu_min_read_util_percent": "inputs_and_weights_size_bytes",
+             "mfu_max_achievable_estimated_percent": "hbm_write_bytes"}.get(name, "hardware_flops")
+    left = {key: value for key, value in FUSED.items() if key != needs}
+    row = made(left).check()[name]
+    assert row.recomputed is None and row.agrees is None and row.reasons == (formulas.ABSENT,)
+    left = {key: value for key, value in FUSED.items() if key != name}
+    row = made(left).check()[name]
+    assert row.printed is None and row.agrees is None and row.reasons == (formulas.NOT_PRINTED,)
+    assert row.recomputed == pytest.approx(FUSED[name], rel=1e-7)
+
+
+# F = 80 of 100 FLOPs; adjusted they are 4 times as many. P1 = 2 x 1 x 1 x 1 GHz, T = 1 us, c = 1:
+# c P1 T = 2000 FLOPs.
+SMALL = {"tensor_engine_clock_freq": 1, "tensor_engine_num_rows": 1, "tensor_engine_num_cols": 1,
+         "hbm_ddr_bandwidth": 1e9, "num_physical_cores": 1, "neuroncore_clock_freq": 1}
+RAW = {"hardware_flops": 100, "transpose_flops": 20, "total_time": 1e-6, "hbm_read_bytes": 30,
+       "hbm_write_bytes": 10}
+ADJUSTED = RAW | {"adjusted_hardware_flops": 400, "adjusted_transpose_flops": 80}
+
+
+@pytest.mark.parametrize(("version", "summary", "name", "printed", "agrees", "reason"), [
+    ("2.28", RAW, "hfu_estimated_percent", 100 / 2000, True, formulas.DIGITS),
+    ("2.28", RAW, "mfu_estimated_percent", 80 / 2000, True, formulas.DIGITS),
+    ("2.31", ADJUSTED, "hfu_estimated_percent", 400 / 2000, True, formulas.ADJUSTED),
+    ("2.31", ADJUSTED, "mfu_estimated_percent", 320 / 2000, True, formulas.ADJUSTED),
+    ("2.31", ADJUSTED, "mm_arithmetic_intensity", 80 / 40, True, formulas.DIGITS),  # raw
+    ("2.31", ADJUSTED, "mm_arithmetic_intensity", 320 / 40, False, formulas.OPEN),
+    ("2.31", RAW, "mfu_estimated_percent", 320 / 2000, None, formulas.NEEDS_ADJUSTED),
+    ("2.28", RAW, "mfu_estimated_percent", 320 / 2000, False, formulas.OPEN),
+    ("2.31", RAW, "mfu_estimated_percent", 80 / 2000, True, formulas.DIGITS),       # all bf16
+    ("2.28", RAW | {"model_flops": 60}, "mfu_estimated_percent", 60 / 2000, True, formulas.MODEL),
+    ("2.28", RAW | {"model_flops": 60}, "mm_arithmetic_intensity", 80 / 40, True, formulas.DIGITS),
+    ("2.22", RAW | {"model_flops": 0}, "mfu_estimated_percent", 0, None, formulas.NO_HLO),
+    ("2.28", RAW, "mfu_estimated_percent", 0, False, formulas.OPEN),
+    ("2.28", RAW | {"transpose_flops": 1}, "mm_arithmetic_intensity", 2.48, True, formulas.PRINTED),
+    ("2.28", RAW | {"transpose_flops": 1}, "mm_arithmetic_intensity", 2.5, False, formulas.OPEN),
+    ("2.28", RAW, "mfu_max_achievable_estimated_percent", 2 * 1e9 / 2e9, True, formulas.DIGITS),
+])
+def test_what_each_version_counts(version, summary, name, printed, agrees, reason):
+    row = made(summary | {name: printed}, SMALL | {"explorer_version": version}, 1).check()[name]
+    assert (row.agrees, reason in row.reasons) == (agrees, True), row
+
+
+def test_intensity_follows_the_instructions_where_a_model_has_fewer_flops():
+    """A BERT training step (trn1, 2.26): 128.23 as printed, 127.45 by model_flops."""
+    row = made({"hardware_flops": 12823, "transpose_flops": 0, "model_flops": 12745,
+                "hbm_read_bytes": 60, "hbm_write_bytes": 40,
+                "mm_arithmetic_intensity": 128.23}).check()["mm_arithmetic_intensity"]
+    assert row.agrees and row.reasons == (formulas.DIGITS,)
+
+
+def test_an_intensity_over_the_ratio_that_gives_another_reach_is_unexplained():
+    """GatedDeltaNet on inf2 (2.3x) printed 4.79 %; its intensity over the ratio is 4.76 %."""
+    row = made({"hardware_flops": 1065, "transpose_flops": 0, "hbm_read_bytes": 100,
+                "hbm_write_bytes": 0, "mfu_max_achievable_estimated_percent": 0.0479},
+               TRN1, 1).check()["mfu_max_achievable_estimated_percent"]
+    assert f"{row.recomputed:.4f}" == "0.0476" and row.reasons == (formulas.OPEN,)
+
+
+def test_both_cores_busy_the_slower_ones_cycles_are_the_time():
+    """Total time ran 0.4 to 0.9 % below cycles / clock, and the percentages with cycles / clock."""
+    cycles = round(45709 * 1.006)
+    time = cycles / 1.2e9
+    slow = FUSED | {"neuroncore_cycle_count": cycles,
+                    "mfu_estimated_percent": 268435456 / (2 * 78.6432e12 * time),
+                    "mbu_estimated_percent": 1114112 / (716e9 * time)}
+    check = made(slow).check()
+    for name in ("neuroncore_cycle_count", "mfu_estimated_percent", "mbu_estimated_percent"):
+        assert check[name].agrees and check[name].reasons == (formulas.SLOWER,)
+    alone = made(slow, TRN2 | {"num_physical_cores": 1}, 1).check()
+    assert alone["neuroncore_cycle_count"].agrees is False
+    assert made(FUSED | {"neuroncore_cycle_count": round(45709 * 1.02)}).check()[
+        "neuroncore_cycle_count"].agrees is False
+
+
+def test_flops_that_are_left_out_are_none_where_the_intensity_is_zero():
+    check = made({"total_time": 1e-3, "hbm_read_bytes": 4, "hbm_write_bytes": 4,
+                  "mm_arithmetic_intensity": 0, "hfu_estimated_percent": 0}).check()
+    for name in ("mm_arithmetic_intensity", "hfu_estimated_percent"):
+        assert check[name].agrees and formulas.NO_WORK in check[name].reasons
+    unsaid = made({"hbm_read_bytes": 4, "hbm_write_bytes": 4, "hfu_estimated_percent": 0})
+    assert unsaid.check()["hfu_estimated_percent"].agrees is None
+
+
+def test_throttle_limits_of_other_versions_are_not_compared():
+    name = "throttle_avg_util_limit_nc0_percent"
+    for version in ("2.26.1", "2.31", "", "words"):
+        row = made(FUSED, TRN2 | {"explorer_version": version}).check()[name]
+        assert (row.agrees, row.recomputed, row.reasons) == (None, None, (formulas.UNLIKE,))
+    row = made(FUSED | {name: 1.097}).check()[name]
+    assert row.agrees is None and row.reasons == (formulas.UNLIKE,)
+
+
+@given(st.dictionaries(st.sampled_from([*FUSED, *TRN2, "adjusted_hardware_flops", "instance_type"]),
+                       st.one_of(st.floats(), st.integers(), st.text(max_size=8), st.booleans(),
+                                 st.sampled_from([0, -1, 10**400, 1e308, 5e-324, "trn1.2xlarge"]))),
+       st.sampled_from([1, 2]))
+def test_a_check_takes_any_values_and_its_reasons_are_from_the_list(values, cores):
+    profile = made(FUSED | values, TRN2 | values, cores)
+    check = profile.check()
+    assert {reason for row in check for reason in row.reasons} <= set(REASONS)
+    assert repr(check) and repr(profile) and repr(profile.clocks())
+    try:
+        profile.counted("bf16")
+    except ProfileError as error:
+        assert "made: " in str(error)
+
+
+# --- real files -----------------------------------------------------------------------------------
+
+
+def real(pattern):
+    found = sorted(REAL.glob(pattern))
+    if not found:
+        pytest.skip("../shared/reference/real-profiles is not here")
+    return found
+
+
+def test_formulas_on_every_trn2_file():
+    files = real("trn2-*.json")
+    assert len(files) == 7
+    for file in files:
+        check = profiles.read(file).check()
+        assert check.agree, (file, check)
+        for name in FIGURES:
+            row = check[name]
+            if name in ("mm_arithmetic_intensity", "peak_flops_bandwidth_ratio",
+                        "mfu_inst_estimated_percent", "mfu_estimated_percent",
+                        "mfu_max_achievable_estimated_percent", "neuroncore_cycle_count"):
+                assert row.printed == row.recomputed, (file, row)  # all digits
+            limit = 3e-8 if name == "hfu_estimated_percent" else 3e-16
+            assert math.isclose(row.printed, row.recomputed, rel_tol=limit), (file, row)
+
+
+def test_formulas_on_the_trn1_kernels():
+    """zhang677/AccelOpt, Apache-2.0: F, B, AI and ratio; no total_time, so no percentages."""
+    (file,) = real("trn1-nkibench-*.json")
+    rows = json.loads(file.read_text("utf-8"))
+    assert len(rows) == 7
+    for row in rows:
+        check = made(row["profile"], TRN1 | {"explorer_version": "2.2"}, 1).check()
+        ai, ratio = check["mm_arithmetic_intensity"], check["peak_flops_bandwidth_ratio"]
+        assert ai.agrees and math.isclose(ai.printed, ai.recomputed, rel_tol=3e-16), row
+        assert round(ratio.recomputed, 12) == ratio.printed == 223.781463973542
+
+
+def test_cycles_of_a_trn1_kernel():
+    """trnsci/trnblas, Apache-2.0. The count is a float of 32 bits, 6 below T x 1.4 GHz."""
+    row = made({"total_time": 0.213808050051, "neuroncore_cycle_count": 299331264,
+                "instance_type": "trn1.2xlarge"}, {}, 1).check()["neuroncore_cycle_count"]
+    assert row.recomputed == 299331270 and row.reasons == (formulas.SINGLE,)
+
+
+@pytest.mark.parametrize(("file", "work"), [
+    ("trn2-lnc2-attn-fused-bf16-s512.full.json", {"bf16": 67108864, "fp32": 67108864}),
+    ("trn2-lnc2-attn-fused-fp32-s512.full.json", {"fp32": 134217728}),
+])
+def test_counts_and_active_times_of_the_whole_files(file, work):
+    """2 S S d = 67,108,864 FLOPs each of its two products."""
+    (path,) = real(file)
+    profile = profiles.read(path)
+    assert dict(profile.count.work) == work
+    whole = profile.window(0, profile.timeline.end)
+    for name, value in whole.summary.items():
+        if name.endswith("_time"):
+            assert abs(value - profile.summary[name]) <= 10e-9, name
+        elif name != "dma_transfer_total_bytes":  # 2.28 has none without DGE notifications
+            assert value == profile.summary[name], name
+    assert whole.summary["dma_transfer_total_bytes"] == profile.count.hbm_bytes
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+ROWS = dict(
+    matmuls=[(0, 10), (10, 20, {"dtype": "fp32", "passes": 2}),
+             (20, 30, {"dtype": "fp32", "passes": 2}), (30, 40, {"transpose": True})],
+    vector=[(5, 25, {"read": 70, "written": 3})], packets=[(0, 8, {"nbytes": 512}), (6, 20)])
+ONE = 2 * 128 * 128 * 512  # FLOPs of one matmul of these
+HBM = {"hbm_read_bytes": 70, "hbm_write_bytes": 3}
+
+
+def test_passes_count_once_and_transposes_not_at_all():
+    of = timelines.timeline(**ROWS)
+    profile = timelines.profile(of, summary=HBM | {"hardware_flops": 4 * ONE,
+                                                   "transpose_flops": ONE})
+    assert dict(profile.count.work) == {"bf16": ONE, "fp32": ONE}
+    assert (profile.count.hbm_read_bytes, profile.count.hbm_write_bytes) == (70, 3)
+    flops = profile.matmul_flops
+    assert (flops["fp32"].counted, flops["fp32"].once) == (2 * ONE, ONE)
+
+
+def test_passes_that_record_a_share_each_are_one_matmul_too():
+    half = dict(dtype="fp32", passes=2, macs=128 * 128 * 256)  # N is 512 all the same
+    of = timelines.timeline(matmuls=[(0, 10, half), (10, 20, half)])
+    profile = timelines.profile(of, summary=HBM | {"hardware_flops": ONE, "transpose_flops": 0})
+    assert dict(profile.count.work) == {"fp32": ONE}
+
+
+def test_rows_that_are_missing_are_like_the_others():
+    of = timelines.timeline(matmuls=[(0, 10), (10, 20, {"dtype": "fp32"})])
+    profile = timelines.profile(of, summary=HBM | {"hardware_flops": 4 * ONE})
+    assert dict(profile.count.work) == {"bf16": 2 * ONE, "fp32": 2 * ONE}
+
+
+def test_without_a_dtype_there_is_no_count():
+    alone = made(FUSED)
+    with pytest.raises(ProfileError, match=r'268,435,456 FLOPs of .*counted\("bf16"\)'):
+        alone.count  # noqa: B018
+    assert dict(alone.counted("fp32").work) == {"fp32": 268435456}  # as it is: two passes
+    of = timelines.timeline(matmuls=[(0, 10), (10, 20, {"dtype": ""})])
+    some = timelines.profile(of, summary=HBM | {"hardware_flops": 2 * ONE})
+    with pytest.raises(ProfileError, match="of a dtype that the file does not tell"):
+        some.count  # noqa: B018
+    assert dict(some.counted("fp8").work) == {"bf16": ONE, "fp8": ONE}
+    assert dict(some.counted("bf16").work) == {"bf16": 2 * ONE}
+
+
+@pytest.mark.parametrize("name", ["hardware_flops", "hbm_read_bytes", "hbm_write_bytes"])
+def test_what_is_absent_is_no_zero(name):
+    left = {key: value for key, value in FUSED.items() if key != name}
+    with pytest.raises(ProfileError, match=f"made: summary.{name}: got None; expected a number"):
+        made(left).counted("fp32")
+
+
+def test_a_kernel_without_matmuls_needs_no_dtype():
+    """An elementwise kernel of the 2025 profiler: no FLOPs in the file, intensity 0."""
+    count = made(HBM | {"mm_arithmetic_intensity": 0}).count
+    assert not count.work and count.hbm_bytes == 73
+
+
+def test_damaged_counters_are_one_clear_error():
+    with pytest.raises(ProfileError, match="transpose_flops: got 5 more than hardware_flops"):
+        made(FUSED | {"hardware_flops": 5, "transpose_flops": 10}).counted("bf16")
+    with pytest.raises(ProfileError, match="hbm_read_bytes: got -4; expected a number >= 0"):
+        made(FUSED | {"hbm_read_bytes": -4}).counted("bf16")
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def test_a_window_holds_what_starts_and_what_is_active_in_it():
+    part = timelines.profile(timelines.timeline(**ROWS)).window(5, 20)
+    assert part.span == (5, 20) and len(part.timeline.packets) == 2
+    assert dict(part.summary) == {
+        "total_time": 15e-9, "tensor_engine_active_time": 15e-9, "vector_engine_active_time": 15e-9,
+        "scalar_engine_active_time": 0, "gpsimd_engine_active_time": 0,
+        "sync_engine_active_time": 0,
+        "tensor_engine_instruction_count": 1, "vector_engine_instruction_count": 1,
+        "scalar_engine_instruction_count": 0, "gpsimd_engine_instruction_count": 0,
+        "sync_engine_instruction_count": 0, "matmul_instruction_count": 1,
+        "hardware_flops": ONE, "transpose_flops": 0, "hbm_read_bytes": 70, "hbm_write_bytes": 3,
+        "dma_active_time": 15e-9, "dma_transfer_total_bytes": 4096, "total_active_time": 15e-9}
+    assert dict(part.count.work) == {"fp32": ONE // 2}  # one of two passes
+
+
+@given(st.sets(st.integers(1, 39), max_size=6))
+def test_windows_side_by_side_add_up(cuts):
+    profile = timelines.profile(timelines.timeline(**ROWS))
+    edges = [0, *sorted(cuts), 40]
+    parts = [profile.window(a, b) for a, b in pairwise(edges)]
+    whole = profile.window(0, 40)
+    for name, value in whole.summary.items():
+        assert sum(part.summary[name] for part in parts) == pytest.approx(value, rel=1e-12), name
+    for a, b in pairwise(edges):  # of a part, counted from the same start
+        assert parts[0].window(a, b).summary == profile.window(a, b).summary
+
+
+def test_a_window_leaves_out_what_the_file_does_not_tell():
+    of = timelines.timeline(**ROWS, unknown=["instructions.read", "instructions.macs"])
+    part = timelines.profile(of).window(0, 40).summary
+    assert {"hbm_read_bytes", "hardware_flops", "transpose_flops"}.isdisjoint(part)
+    assert part["hbm_write_bytes"] == 3
+    part = timelines.profile(replace(of, unknown=frozenset({"packets"}))).window(0, 40).summary
+    assert {"dma_active_time", "dma_transfer_total_bytes", "total_active_time"}.isdisjoint(part)
+    part = timelines.profile(replace(of, unknown=frozenset({"instructions"}))).window(0, 40).summary
+    assert set(part) == {"total_time", "dma_active_time", "dma_transfer_total_bytes"}
+
+
+@pytest.mark.parametrize(("t0", "t1"), [(-1, 5), (5, 5), (6, 5), (0, 42), (0.5, 5), (0, math.nan)])
+def test_a_window_lies_within_the_timeline(t0, t1):
+    profile = timelines.profile(timelines.timeline(**ROWS))
+    with pytest.raises(ProfileError, match=r"expected whole ns with 0 <= t0 < t1 <= 41"):
+        profile.window(t0, t1)
+
+
+def test_a_summary_alone_has_no_window():
+    with pytest.raises(ProfileError, match=r"no timeline\. Read the json or parquet output"):
+        made(FUSED).window(0, 10)
+
+
+# --- clocks, throttling, activity -----------------------------------------------------------------
+
+
+def test_clocks_say_what_they_include():
+    """A 22 us kernel: total 22.3, active 16.9, execution 10.1; its benchmark is in no profile."""
+    clocks = made({"total_time": 22.3e-6, "total_active_time": 16.9e-6,
+                   "total_exec_time": 10.1e-6}).clocks()
+    assert {row.name: row.seconds for row in clocks} == {
+        "total": 22.3e-6, "execution": 10.1e-6, "active": 16.9e-6, "benchmark": None}
+    assert "22.3 us" in repr(clocks) and "unknown" in repr(clocks)
+    assert made({}).clocks()["total"].seconds is None
+
+
+def test_our_throttle_limit_is_the_lowest_at_each_moment():
+    of = timelines.timeline(vector=[(0, 100)], throttles=[
+        (10, 30),                         # half
+        (20, 40, {"k": 6}),               # three quarters, 20 to 30 covered by half
+        (50, 60, {"k": 8}), (60, 70, {"k": 253, "n": 1}),  # released
+        (80, 90, {"core": 1})])
+    profile = timelines.profile(of)
+    assert formulas.throttle_limit(profile, 0) == pytest.approx(1 - (20 / 2 + 10 / 4) / 100)
+    assert formulas.throttle_limit(profile, 1) == pytest.approx(1 - 10 / 2 / 100)
+    assert formulas.throttle_limit(profile.window(30, 40), 0) == 0.75
+    assert formulas.throttle_limit(made(FUSED), 0) is None
+    row = profile.check()["throttle limit of core 0"]
+    assert row.recomputed == pytest.approx(0.875) and row.reasons == (formulas.OURS,)
 
 
 def test_activity_is_the_files_own_or_all_rows_but_waits():
-    rows = timeline(matmuls=[(10, 20)], control=[(0, 4)],
-                    vector=[(0, 9, {"opcode": "EVENT_SEMAPHORE"}), (9, 12)])
+    rows = timelines.timeline(matmuls=[(10, 20)], control=[(0, 4)],
+                              vector=[(0, 9, {"opcode": "EVENT_SEMAPHORE"}), (9, 12)])
     assert rows.activity("tensor").length == 10
     assert rows.activity("sync").length == 4  # DRAIN is control, and active
     assert rows.activity("vector").length == 3
     two = Spans.of(np.array([0, 8]), np.array([5, 9]))
-    from dataclasses import replace
     given = replace(rows, active={(0, "tensor"): Spans.one(3, 8), (1, "tensor"): two})
     assert [*given.activity("tensor")] == [(0, 9)]  # both cores, and 8 touches 8
     assert given.activity("vector").length == 0     # the file says when, and not of this engine
+
+
+def test_what_a_profile_shows():
+    shown = repr(replace(made(FUSED), warnings=("short", "long " * 100)))
+    assert "made: measured, summary-json; 2 physical cores" in shown
+    assert "38.09 us" in shown and "240.9 FLOP/B" in shown and "no timeline" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    part = repr(timelines.profile(timelines.timeline(**ROWS)).window(5, 20))
+    assert "from 5 to 20 ns" in part and "5 instructions, 2 DMA packets" in part
+    assert "cores that worked: 0" in part

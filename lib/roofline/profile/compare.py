@@ -193,7 +193,7 @@ def _tensors(code: Any, profile: Profile, left: int) -> tuple[Amounts, Amounts, 
     A Count may include the weights, and a summary names none: constants are then no more than
     what is left.
     """
-    tensors = getattr(code, "tensors", ())
+    tensors = code.tensors if hasattr(code, "counters") else ()  # a Run's; an op's do not cross
     mine = {tensor.name for tensor in tensors}
     constants = [t for t in profile.tensors if t.role == "WEIGHT" and t.name not in mine]
     loaded = sum(t.nbytes for t in constants) if profile.tensors else (

@@ -11,7 +11,7 @@ BW hbm_ddr_bandwidth (one HBM stack), c physical cores of the logical core.
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,9 +78,9 @@ def cycles(time: float, clock: float) -> int:
 def number(profile: "Profile", name: str) -> float | None:
     """A number of the summary or metadata; None where it is absent, text, or not finite."""
     value = profile.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value
+    return value if abs(value) < 1e300 else None
 
 
 def flops(profile: "Profile", adjusted: bool = False) -> float | None:
@@ -243,7 +243,8 @@ class Check:
 def _shown(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else "no number"
-    return f"{value:,}" if isinstance(value, int) else units.significant(value, 6)
+    whole = isinstance(value, int) or not math.isfinite(value)
+    return f"{value:,}" if whole else units.significant(value, 6)
 
 
 Way = tuple[float | None, tuple[str, ...]]  # what a formula gives, and on what grounds
@@ -262,21 +263,18 @@ def check(profile: "Profile") -> Check:
     everything = number(profile, "hardware_flops")
     new = (version(profile) or (0, 0)) >= (2, 30) or wide is not None
     times: list[Way] = [(time, ())]
-    if 2 in of.cores and count and of.clock:
+    if 2 in of.cores and count and count > 0 and of.clock:
         times.append((count / of.clock, (SLOWER,)))
 
     def cores() -> list[tuple[int, tuple[str, ...]]]:
         return [(c, (CORES[c],) * (len(of.cores) > 1)) for c in of.cores]
 
     def used(*amounts: Way) -> list[Way]:
-        return [(None if None in (n, t, of.p1) else
-                 compute_utilisation(n, c, of.p1, t), (*why, *so, *then))  # type: ignore[arg-type]
+        return [(_made(compute_utilisation, n, c, of.p1, t), (*why, *so, *then))
                 for t, then in times for n, why in amounts for c, so in cores()]
 
     def moved(nbytes: float | None) -> list[Way]:
-        return [(None if None in (nbytes, t, of.bw) else
-                 bandwidth_utilisation(nbytes, t, of.bw), then)  # type: ignore[arg-type]
-                for t, then in times]
+        return [(_made(bandwidth_utilisation, nbytes, t, of.bw), then) for t, then in times]
 
     def either(raw: float | None, adjusted: float | None) -> list[Way]:
         """Raw and adjusted FLOPs, the version's own first."""
@@ -287,14 +285,14 @@ def check(profile: "Profile") -> Check:
 
     useful = [(model, (MODEL,))] if model else []
     work = either(f, wide)
-    reach = [(None if None in (n, b, of.p1, of.bw) else max_achievable(
-        intensity(n, b), c, of.p1, of.bw), (*why, *so))  # type: ignore[arg-type]
-        for n, why in [*useful, *either(f, None)] for c, so in cores()]
-    ai = [(None if n is None or b is None else intensity(n, b), why) for n, why in either(f, None)]
+    ai, of_model = ([(_made(intensity, n, b), why) for n, why in ways]
+                    for ways in (either(f, None), useful))
+    reach = [(_made(max_achievable, i, c, of.p1, of.bw), (*why, *so))
+             for i, why in [*of_model, *ai] for c, so in cores()]
     rows = [
         _row(profile, "mm_arithmetic_intensity", ai),
         _row(profile, "peak_flops_bandwidth_ratio",
-             [(ratio(of.p1, of.bw) if of.p1 and of.bw else None, ())]),
+             [(_made(ratio, of.p1, of.bw), ())]),
         _row(profile, "hfu_estimated_percent", used(*either(
             0 if f == 0 and everything is None else everything,
             number(profile, "adjusted_hardware_flops"))), new and wide is None),
@@ -306,6 +304,16 @@ def check(profile: "Profile") -> Check:
         _row(profile, "mfu_max_achievable_estimated_percent", reach),
         _cycles(profile, of, time)]
     return Check((*rows, *_limits(profile)), of)
+
+
+def _made(formula: Callable[..., float], *inputs: float | None) -> float | None:
+    """What a formula gives; None where an input is unknown or of no use, such as no time at all."""
+    if None in inputs:
+        return None
+    try:
+        return formula(*inputs)
+    except (ZeroDivisionError, OverflowError):
+        return None
 
 
 def _row(profile: "Profile", name: str, ways: Sequence[Way], needs_adjusted: bool = False,
@@ -349,7 +357,7 @@ def _agrees(printed: float, value: float, by_cycles: bool, profile: "Profile") -
 def _cycles(profile: "Profile", of: Constants, time: float | None) -> Row:
     """Cycles against total_time; on two cores those of the slower, up to 1 % more."""
     name = "neuroncore_cycle_count"
-    value = cycles(time, of.clock) if time is not None and of.clock else None
+    value = _made(cycles, time, of.clock)
     row = _row(profile, name, [(value, ())])
     printed = number(profile, name)
     if row.agrees is False and 2 in of.cores and printed and value and (

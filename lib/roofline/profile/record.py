@@ -127,6 +127,9 @@ class Profile:
         total = formulas.flops(self)
         if total is None:
             total = counted or self.needs("hardware_flops")
+        if total < 0:
+            raise ProfileError(f"{self.name}: summary.transpose_flops: got {-total:,} more than "
+                               "hardware_flops; expected no more. The file is damaged")
         work = {d: row.once for d, row in rows.items()} or {"": int(total)}
         if counted not in (0, total):  # rows that the file lacks are taken to be like the others
             work = {d: round(w * total / counted) for d, w in work.items()}
@@ -233,10 +236,10 @@ class Profile:
     def needs(self, name: str) -> float:
         """A number of the summary. Raises ProfileError where it is absent or no number."""
         value = formulas.number(self, name)
-        if value is None:
-            raise ProfileError(f"{self.name}: summary.{name}: got {self.get(name)!r}; expected a "
-                               "number. An absent counter is unknown, not 0: some versions leave "
-                               "out what is 0, so decide, and use a Count of your own")
+        if value is None or value < 0:
+            raise ProfileError(f"{self.name}: summary.{name}: got {str(self.get(name))[:40]}; "
+                               "expected a number >= 0. An absent counter is unknown, not 0; some "
+                               "versions leave out what is 0, so decide, and use your own Count")
         return value
 
     def __repr__(self) -> str:
