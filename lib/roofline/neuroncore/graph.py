@@ -237,17 +237,14 @@ def _cells(trace: Trace) -> dict[Allocation, tuple[dict[Region, tuple[int, ...]]
 
     HBM tensors that are only read, or only written, are left out: nothing waits for them.
     """
+    written = {own for own, _, _ in trace.scan.stores}
+    both = {own for _, _, reads, _, _ in trace.issued for own, _, _ in reads if own in written}
     views: dict[Allocation, dict[Region, None]] = {}
-    read, written = set(), set()
     for _, _, reads, writes, _ in trace.issued:
-        for own, layout, offset in reads:
-            views.setdefault(own, {})[layout, offset] = None
-            read.add(own)
-        for own, layout, offset in writes:
-            views.setdefault(own, {})[layout, offset] = None
-            written.add(own)
-    return {own: _divided(own.layout, tuple(regions)) for own, regions in views.items()
-            if own.layout.on_chip or (own in read and own in written)}
+        for own, layout, offset in (*reads, *writes):
+            if layout.on_chip or own in both:
+                views.setdefault(own, {})[layout, offset] = None
+    return {own: _divided(own.layout, tuple(regions)) for own, regions in views.items()}
 
 
 @lru_cache(maxsize=1 << 12)

@@ -19,6 +19,7 @@ from .. import machine as machines
 from .. import units
 from ..machine import Machine, Spec
 from ..nki.run import Run
+from ..nki.run import _no_collection as no_collection
 from ..profile import Profile
 from ..table import aligned
 from ..timeline import ENGINES
@@ -91,7 +92,7 @@ def simulate(of: Graph, prices: list[Step | Transfer], rules: Prices, order: Ite
                     t = at
                 firsts.append(t)
                 t += ns
-                port[g] = t
+                port[g] = t + price.tail
                 if t > done:
                     done = t
             packets[i] = firsts
@@ -172,6 +173,7 @@ def _text(ns: float) -> str:
     return units.show(ns / 1e9, "s")
 
 
+@no_collection()
 def predict(run: Run, machine: Machine | None = None, buffers: Buffers = 2, without: Any = (),
             constants: Mapping[str, float] | None = None) -> Prediction:
     """How long a counted kernel takes on a NeuronCore, with its timeline.
@@ -232,7 +234,8 @@ def _serial(prices: list[Step | Transfer], of: Graph, rules: Prices) -> float:
     matmuls = [0.0] * (1 + max(of.core, default=0))
     for core, price in zip(of.core, prices, strict=True):
         if isinstance(price, Transfer):
-            total += price.latency + max((ns for _, ns in price.loads), default=0) + price.receipt
+            total += (price.latency + max((ns for _, ns in price.loads), default=0) + price.tail
+                      + price.receipt)
         else:
             total += price.load + price.busy + price.latency
             if price.shape[0]:
@@ -251,7 +254,7 @@ def _parts(prices: list[Step | Transfer], of: Graph, rules: Prices) -> dict[str,
         if isinstance(price, Transfer):
             busy[core][DMA] += price.issue
             for g, ns in price.loads:
-                ports[core][g] += ns
+                ports[core][g] += ns + price.tail
         else:
             busy[core][engine] += price.busy
     most = {name: max(b[e] for b in busy) for e, name in enumerate((*ENGINES, "DMA issue"))}

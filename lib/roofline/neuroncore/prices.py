@@ -6,6 +6,7 @@ Assumes   cycles from `derate` (documented); fixed costs from constants.toml, wh
 Ignores   bank conflicts, row and column tiling side by side, what another core does meanwhile
 """
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ MECHANISMS = MappingProxyType({
     "start": "time before the first and after the last instruction",
     "issue": "the interval between two DMA instructions",
     "latency": "from a DMA instruction to its first byte, from the last to its reader; pipelines",
-    "packets": "what a DMA packet costs besides its bytes",
+    "packets": "what DMA packets and stores cost besides their bytes",
     "rates": "DMA engines slower than the documents' figure; DMA transposes slower than copies",
     "engines": "8 partitions go through one DMA engine: off, each transfer uses all of them",
     "matmul": "what a matmul costs besides its columns",
@@ -35,7 +36,7 @@ MECHANISMS = MappingProxyType({
     "buffers": "tiles of one source line share a few buffers: off, each has its own",
 })
 _ZERO = {"start": ("start", "end", "benchmark"), "issue": ("dma_issue",),
-         "latency": ("dma_latency", "dma_receipt", "latency"), "packets": ("packet",),
+         "latency": ("dma_latency", "dma_receipt", "latency"), "packets": ("packet", "store"),
          "matmul": ("matmul",), "instruction": ("vector", "scalar"), "throttle": ("throttle",)}
 PACKET = 4096  # bytes: longer rows are cut, dma_saturating_bytes
 TENSOR, VECTOR, SCALAR, GPSIMD, SYNC = range(5)  # indices into ENGINES
@@ -108,6 +109,7 @@ class Transfer(NamedTuple):
     issue     until the queue takes the next one
     latency   from its start to its first packet
     loads     (DMA engine, ns), in order of engine
+    tail      of each engine after its last packet, before the next transfer's
     receipt   from the last packet until the bytes may be read
     row       packets of one row: (bytes, ns) each
     rows      rows that each engine of `loads` moves
@@ -116,6 +118,7 @@ class Transfer(NamedTuple):
     issue: float
     latency: float
     loads: tuple[tuple[int, float], ...]
+    tail: float
     receipt: float
     row: tuple[tuple[int, float], ...]
     rows: tuple[int, ...]
@@ -204,7 +207,12 @@ class Prices:
 
     def _elements(self, opcode: str, engine: int, reads: list[Layout],
                   writes: list[Layout]) -> Step:
-        """Elements of a partition at the engine's clock, two cycles each with two input tiles."""
+        """Elements of a partition at the engine's clock.
+
+        With two input tiles the Vector Engine takes in as many elements a cycle as its width is
+        documented for, and gives one out: two cycles an element on NeuronCore-v2 (128 wide, and
+        documented so), one on v3 in fp32 (256 wide; a reading that measured kernels bear out).
+        """
         streamed = [layout for layout in (*reads, *writes) if layout.on_chip]
         N = max(layout.F for layout in streamed)
         tiles = [layout for layout in reads if layout.on_chip and layout.F > 1]
@@ -223,8 +231,13 @@ class Prices:
             self.core, ENGINES[engine], N=min(N, int(fact)),
             partitions=max(layout.P for layout in streamed), dtype=kind, op=op, psum=psum,
             contiguous=all(layout.strides[-1] == 1 or layout.F == 1 for layout in wide))
+        cycles = one.cycles
+        if two and engine == VECTOR:
+            width = self.core.facts.get(f"vector_width.{kind}") or self.core.facts["vector_width"]
+            lanes = self.core.facts["pmax"].value
+            cycles = min(cycles, max(N, math.ceil(2 * N * lanes / width.value)))
         fixed = self.ns["scalar" if engine == SCALAR else "vector"]
-        return Step(engine, 0.0, 1e9 * one.seconds + fixed, self.ns["latency"])
+        return Step(engine, 0.0, 1e9 * cycles / one.clock.value + fixed, self.ns["latency"])
 
     def _other(self, work: Work, engine: int, reads: list[Layout],
                writes: list[Layout]) -> Step:
@@ -269,7 +282,8 @@ class Prices:
         if "engines" in self.without:
             loads = [(g, count * cost / self.engines) for g in range(self.engines)]
         return Transfer(self.ns["dma_issue"], max(self.ns["dma_latency"], self.ns["dma_issue"]),
-                        tuple(loads), self.ns["dma_receipt"], row, tuple(n for n in rows if n))
+                        tuple(loads), self.ns["store"] if dst.hbm_bytes else 0.0,
+                        self.ns["dma_receipt"], row, tuple(n for n in rows if n))
 
 
 _COPIES = ("tensor_copy", "tensor_scalar")
