@@ -151,18 +151,18 @@ def shapes(operands: Iterable[str]) -> Shapes:
     >>> one.rows.item(), one.columns.item(), one.moving.item()
     (128, 64, 512)
     """
-    found: list[tuple[str, int, int, int]] = []
+    dtype: list[str] = []
+    K, M, N = found = ([], [], [])  # type: tuple[list[int], list[int], list[int]]
     for text in operands:
         begin = text.find("src=")
         match = _OPERANDS.match(text, begin) if begin >= 0 else None
-        if match is None:
-            found.append(("", 0, 0, 0))
-            continue
-        sizes = [int(size) for size in (match["sizes"] or "").split(",") if size]
-        n = math.prod(sizes) if sizes else 0
-        found.append((match["dtype"], int(match["K"]), int(match["M"]), min(n, LARGEST)))
-    names, *numbers = zip(*found, strict=True) if found else ((), (), (), ())
-    return Shapes.of(Text.of(names), *(np.array(x, np.int64) for x in numbers))
+        name, sizes, rows, wide = match.groups() if match else ("", "", "0", "0")
+        dtype.append(name)
+        K.append(int(rows))
+        M.append(int(wide))
+        counts = [int(size) for size in (sizes or "").split(",") if size]
+        N.append(min(math.prod(counts), LARGEST) if counts else 0)
+    return Shapes.of(Text.of(dtype), *(np.array(column, np.int64) for column in found))
 
 
 def passes(core: Ints, group: Ints, pc: Ints | None, fp32: NDArray[np.bool_]) -> NDArray[np.int8]:

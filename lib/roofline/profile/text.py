@@ -10,6 +10,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,14 @@ TABLES = {
     "tensors": ("neff_node", "TensorInfo"), "warnings": ("warnings", "Warning"),
     "errors": ("errors", "error", "Error")}
 SUMMARY = ("total_time", "hbm_read_bytes", "hardware_flops")  # a flat summary has one of these
+COLUMNS = frozenset((  # what is read of any table of rows
+    "timestamp", "start_ts", "duration", "duration_ns", "end_ts", "subgraph", "pcore_idx",
+    "label", "engine", "opcode", "id", "pc", "operands", "raw_bir_id", "bir_id", "elements",
+    "tensor_elements", "instruction_type", "tensor_instruction_type", "hbm_read_bytes",
+    "hbm_write_bytes", "nki_source_location", "bir_debug_info_source_location", "predecessors",
+    "dma_engine", "engine_idx", "packet_aggregation_id", "queue_type", "duplicate",
+    "transfer_size", "transfer_bytes", "type", "k", "n", "last_hw_timestamp"))
+CHUNK = 256  # rows whose cells are taken together, while the processor's cache holds them
 TEXT_NUMBER = re.compile(r"-?\d{1,18}")
 CORE = re.compile(r"(?:sg)?0{0,8}(\d{1,3})")
 HOW = "Write one with `neuron-explorer view --output-format json` (or summary-json)"
@@ -96,24 +106,25 @@ class _Table:
 
     def __init__(self, where: str, rows: Rows) -> None:
         self.where, self.rows = where, rows
+        self.cores: Text | None = None  # the column that names them, once read
         kinds = set(map(type, rows))
         if not kinds <= {dict}:
             at = next(i for i, row in enumerate(rows) if type(row) is not dict)
             raise ProfileError(f"{where}[{at}]: expected an object, got "
                                f"{printable(json_name(rows[at]), 60)}")
+        self.names: set[str] = set().union(*rows)
+        self.columns: dict[str, list[Any]] = {name: [] for name in self.names & COLUMNS}
+        for first in range(0, len(rows), CHUNK):
+            some = rows[first:first + CHUNK]
+            for name, cells in self.columns.items():
+                cells += [row.get(name) for row in some]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def name(self, *names: str) -> str | None:
-        """The first of these names that the first row has, else that any row has."""
-        if not self.rows:
-            return names[0]
-        for rows in (self.rows[:1], self.rows):
-            for name in names:
-                if any(name in row for row in rows):
-                    return name
-        return None
+        """The first of these names that rows have; of an empty table the first."""
+        return next((name for name in names if name in self.names), None if self.rows else names[0])
 
     def needs(self, *names: str) -> str:
         """As name; an error when no row has one."""
@@ -123,18 +134,17 @@ class _Table:
                                f"with {printable(', '.join(self.rows[0]), 120) or 'nothing'}")
         return name
 
-    def get(self, name: str) -> list[Any]:
-        return [row.get(name) for row in self.rows]
-
     def whole(self, name: str, missing: int | None = None, text: bool = False) -> Ints:
         """A column of whole numbers.
 
         missing   stands where a row has none; None: a row without it is an error
         text      numbers may be written as text ("64")
         """
-        cells = self.get(name)
+        cells = self.columns.get(name, [])
         kinds = set(map(type, cells))
-        if not kinds <= {int}:
+        if kinds == {int, type(None)} and missing is not None:
+            cells = [missing if cell is None else cell for cell in cells]
+        elif not kinds <= {int}:
             cells = [self._whole(i, name, cell, missing, text) for i, cell in enumerate(cells)]
         try:
             return np.fromiter(cells, np.int64, len(cells))
@@ -160,8 +170,8 @@ class _Table:
 
     def text(self, name: str, rows: Sequence[int] | None = None) -> Text:
         """A column of text; "" where a row has none. rows: only these."""
-        some = self.rows if rows is None else [self.rows[i] for i in rows]
-        cells: list[Any] = [row.get(name) for row in some]
+        cells = self.columns.get(name, [])
+        cells = cells if rows is None else [cells[i] for i in rows]
         kinds = set(map(type, cells))
         if not kinds <= {str}:
             if not kinds <= {str, int, bool, type(None)}:
@@ -198,7 +208,7 @@ class _Table:
         name = self.name("pcore_idx", "subgraph")
         if name is None:
             return np.zeros(len(self), np.int64)
-        text = self.text(name)
+        text = self.cores = self.cores or self.text(name)
         most = cores or 2
         known = np.zeros(max(len(text.names), 1), np.int64)
         for i, label in enumerate(text.names):
@@ -259,9 +269,9 @@ def _operands(table: _Table, name: str, matmul: Ints) -> Shapes:
 
 def _group(table: _Table) -> Ints | None:
     """The compiler's instruction that a row belongs to, 0 for none."""
-    name = table.name("bir_id", "raw_bir_id")
-    if name is None:
-        return None
+    name = table.name("raw_bir_id", "bir_id")
+    if name is None or name == "raw_bir_id":
+        return None if name is None else table.whole(name, missing=0)
     text = table.text(name)
     known = np.array([0 if label in ("", "0") else i + 1 for i, label in enumerate(text.names)]
                      or [0], np.int64)
@@ -286,21 +296,18 @@ def _before(table: _Table) -> tuple[Ints, Ints] | None:
     name = table.name("predecessors")
     if name is None or not table.rows:
         return None
-    owner: list[int] = []
-    wanted: list[int] = []
-    for row, cells in enumerate(table.get(name)):
-        if not cells:
-            continue
-        if type(cells) is not list:
-            raise bad(table.where, row, name, "a list", json_name(cells))
-        for place, cell in enumerate(cells):
-            one = cell.get("id") if isinstance(cell, dict) else cell
-            if type(one) is not int or not -2**63 <= one < 2**63:
-                raise bad(table.where, row, f"{name}[{place}].id",
-                          "the id of an instruction", json_name(one))
-            owner.append(row)
-            wanted.append(one)
-    return np.array(owner, np.int64), np.array(wanted, np.int64)
+    lists = [cells or () for cells in table.columns[name]]
+    if not set(map(type, lists)) <= {list, tuple}:
+        at = next(i for i, cells in enumerate(lists) if type(cells) not in (list, tuple))
+        raise bad(table.where, at, name, "a list", json_name(lists[at]))
+    owner = np.repeat(np.arange(len(lists)), np.fromiter(map(len, lists), np.int64, len(lists)))
+    flat = [one.get("id") if type(one) is dict else one for one in chain.from_iterable(lists)]
+    if set(map(type, flat)) <= {int}:
+        with suppress(OverflowError):
+            return owner, np.fromiter(flat, np.int64, len(flat))
+    at = next(i for i, one in enumerate(flat) if type(one) is not int or one.bit_length() > 63)
+    raise bad(table.where, int(owner[at]), f"{name}[].id", "the id of an instruction",
+              json_name(flat[at]))
 
 
 def _packets(table: _Table, cores: int | None) -> Read[Packets]:
