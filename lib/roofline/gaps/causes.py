@@ -33,7 +33,8 @@ CAUSES = MappingProxyType({
         "Warm up during the fill with matmuls on a tile of zeros, and leave no pauses of some "
         "microseconds between matmuls."),
     "dtype": Cause(
-        "Matmuls in a dtype that runs slower than the one the work is counted in.",
+        "Matmuls in a dtype that runs slower than the one the work is counted in; negative where "
+        "theirs is the faster one.",
         "Cast the operands to bf16 before nc_matmul; PSUM accumulates in fp32 all the same."),
     "small tiles": Cause(
         "Stationary tiles that fill only a part of the array: fewer rows (K) or columns (M) than "

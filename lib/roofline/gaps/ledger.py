@@ -12,7 +12,9 @@ from ..machine import Machine
 from ..table import aligned
 from ..timeline import Ints, Spans, Timeline
 from .causes import CAUSES
-from .core import Core, Matmuls, Part, kinds, multiplied, nothing
+from .compute import Matmuls, compute
+from .core import Core, Part, kinds, multiplied, nothing
+from .memory import memory
 from .rates import GapError, Rates
 from .views import Difference, Fixed, Lines, Step, fixed, lines, plain, time
 
@@ -214,7 +216,7 @@ def ledger(profile: "Profile", machine: Machine, count: "Count | None" = None,
     matmuls: list[Matmuls] = []
     if (roof or _binds(best)) != "memory":
         rates.price(multiplied(timeline, kind), count)
-        matmuls = [core.matmuls(rates) for core in cores]
+        matmuls = [Matmuls(core, rates) for core in cores]
     if not count:
         best = {"compute": sum(m.credits for m in matmuls) / len(cores),
                 "memory": sum(core.moved() for core in cores) / rates.bw / len(cores)}
@@ -223,9 +225,9 @@ def ledger(profile: "Profile", machine: Machine, count: "Count | None" = None,
     parts = _beyond(roof, cores, matmuls, rates, t_best)
     for core in cores:
         parts.append(Part("rounding", core.core, rounding, Spans.none, nothing))
-        parts += core.memory(rates) if roof == "memory" else ()
+        parts += memory(core, rates) if roof == "memory" else ()
     for own in matmuls if roof == "compute" else ():
-        parts += own.core.compute(own, rates)
+        parts += compute(own, rates)
     busy = ("vector", "scalar", "gpsimd", "DMA" if roof == "compute" else "tensor")
     return Ledger(profile.name, machine, profile.kind, t, t_best, roof,
                   _rows(parts, len(cores), t, t_best, timeline), working, window, timeline,

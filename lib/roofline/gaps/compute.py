@@ -1,0 +1,219 @@
+"""Where the time of a core went when the Tensor Engine is its roof: slots, and what is between."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ..timeline import ENGINES, Ints, Spans
+from .core import LOADS, MATMULS, NO_ROWS, WORK, Core, Floats, Owned, Part, kept, split
+from .rates import Rates
+
+# The causes that a predecessor can be blamed for, and by kind and engine which one.
+_BLAME = (("wait for vector", "vector"), ("wait for scalar", "scalar"),
+          ("wait for gpsimd", "gpsimd"), ("wait for DMA", "sync"), ("wait for tensor", "tensor"))
+_BLAMED = np.full(256, 3, np.uint8)  # 3: a transfer was waited for
+for _place, (_, _whose) in enumerate(_BLAME):
+    _BLAMED[8 * WORK + ENGINES.index(_whose)] = _place
+
+
+class Matmuls:
+    """MATMUL rows of one core in order of start: slots, credits, and what the slots lose.
+
+    slot     [start, stop): to its end or to the next start, whichever comes first
+    credit   ns that the row's useful work takes at the roof; 0 for a transpose
+    share    of its slot in the window
+    """
+
+    def __init__(self, core: Core, rates: Rates) -> None:
+        own, rows = core.timeline.instructions, core.rows(MATMULS)
+        self.core, self.rows = core, rows
+        self.start, self.end = kept(own.start, rows), kept(own.end, rows)
+        self.stop = self.end.copy()
+        np.minimum(self.end[:-1], self.start[1:], out=self.stop[:-1])
+        self.share = core.share(self.start, self.stop)
+        self.turns = kept(own.transpose, rows)
+        self.dtype = kept(own.dtype, rows)
+        self.K, self.M, self.N = (kept(getattr(own, name), rows)
+                                  for name in ("rows", "columns", "moving"))
+        self.array = self.K.astype(np.int64) * self.M
+        macs = self.array * self.N
+        macs = np.where(macs > 0, macs, kept(own.macs, rows))
+        self.flops = 2 * macs / np.maximum(kept(own.passes, rows), 1)
+        self.flops[self.turns] = 0
+        self.credit = self.flops * rates.credit[self.dtype]
+
+    @property
+    def credits(self) -> float:
+        """ns of credit in the window."""
+        return float((self.credit * self.share).sum())
+
+    def parts(self, throttled: list[tuple[float, Spans]], running: Spans,
+              rates: Rates) -> Iterator[Part]:
+        """What slots hold besides their credits, and matmuls that run on beside a slot."""
+        slot = self.stop - self.start
+        inside = slot * self.share
+        turning = float(inside[self.turns].sum())
+        yield self._part("transposes", np.flatnonzero(self.turns), inside[self.turns], turning)
+        peeled = 0.0
+        left = np.where(self.turns, 0, slot - self.credit)
+        shares = np.broadcast_to(self.share, left.shape)
+        for cause, rows, amount in self._losses(throttled, rates):
+            taken = np.minimum(amount, np.maximum(left[rows], 0))
+            left[rows] -= taken
+            taken *= shares[rows]
+            ns = float(taken.sum())
+            peeled += ns
+            where = None
+            if cause == "throttle":
+                where = Spans.of(*_joined([spans for _, spans in throttled]))
+            yield self._part(cause, rows, taken, ns, where)
+        ns = running.length - turning - self.credits - peeled
+        yield Part("pipeline", self.core.core, ns, lambda: self._rest(left, running)[0],
+                   lambda: self._rest(left, running)[1])
+
+    def _losses(self, throttled: list[tuple[float, Spans]],
+                rates: Rates) -> Iterator[tuple[str, Ints, Floats]]:
+        """Cause, rows and ns of each, in the order in which they are peeled."""
+        lost = np.zeros(self.rows.size)
+        for share, spans in throttled:
+            _, rows, low, high = spans.meet(Spans(self.start, self.stop))
+            lost += share * np.bincount(rows, high - low, lost.size)
+        rows = np.flatnonzero((lost > 0) & ~self.turns)
+        yield "throttle", rows, lost[rows]
+        array, alone = rates.array[self.dtype], self.flops * rates.own[self.dtype]
+        rows = np.flatnonzero((alone != self.credit) & ~self.turns)
+        yield "dtype", rows, (alone - self.credit)[rows]
+        rows = np.flatnonzero((self.array < array) & (self.array > 0) & ~self.turns)
+        yield "small tiles", rows, alone[rows] * (array[rows] / self.array[rows] - 1)
+        rows = np.flatnonzero((self.N < rates.interval) & (self.N > 0) & (self.array > 0) &
+                              ~self.turns)
+        yield "short moving", rows, (alone[rows] * array[rows] / self.array[rows] *
+                                     (rates.interval / self.N[rows] - 1))
+
+    def _part(self, cause: str, rows: Ints, taken: Floats, ns: float,
+              where: Spans | None = None) -> Part:
+        def spans() -> Spans:
+            held = rows[taken != 0]
+            slots = self.core.cut(Spans.of(self.start[held], self.stop[held]))
+            return slots if where is None else slots & where
+
+        return Part(cause, self.core.core, ns, spans,
+                    lambda: (self.rows[rows[taken != 0]], taken[taken != 0]))
+
+    def credited(self) -> Part:
+        """Rows with a credit and their slots: what work beyond the count is about."""
+        earned = self.credit * self.share
+        part = self._part("uncounted work", np.arange(earned.size), earned, 0.0)
+        return replace(part, owned=lambda: (part.owned()[0], None))
+
+    def _rest(self, left: Floats, running: Spans) -> tuple[Spans, Owned]:
+        """Slots with something left over or overdrawn, and time of matmuls outside all slots."""
+        ns = left * self.share
+        held = np.flatnonzero(np.abs(ns) > 1e-9)  # less is how floats round
+        slots = Spans.of(self.start[held], self.stop[held])
+        beside = running - Spans.of(self.start, self.stop)
+        rows, more = self.core.ran(beside, self.rows) if len(beside) else (NO_ROWS, ns[:0])
+        return (self.core.cut(slots) | beside,
+                (np.r_[self.rows[held], rows], np.r_[ns[held], more]))
+
+
+def _joined(some: list[Spans]) -> tuple[Ints, Ints]:
+    return (np.concatenate([NO_ROWS, *(s.start for s in some)]),
+            np.concatenate([NO_ROWS, *(s.end for s in some)]))
+
+
+def compute(matmuls: Matmuls, rates: Rates) -> Iterator[Part]:
+    """Every ns of the window but the credits, when the Tensor Engine is the roof."""
+    core, own = matmuls.core, matmuls.core.timeline.instructions
+    rows = np.flatnonzero(core.mask(core.kind >> 3 >= MATMULS))
+    m0, m1 = core.first, core.last
+    if matmuls.rows.size:
+        m0, m1 = int(own.start[rows[0]]), int(matmuls.end.max())
+    yield from core.edges(m0, m1)
+    running = core.cut(Spans.of(matmuls.start, matmuls.end))
+    yield from matmuls.parts(_throttled(core, m0, rates), running, rates)
+    tensor = Spans.of(own.start[rows], own.end[rows])
+    gaps = Spans.one(m0, m1) - tensor
+    inside = core.cut(Spans.one(m0, m1))
+    if inside.length > running.length + core.cut(gaps).length:
+        spans = inside - running - gaps
+        yield core.part("weight load", spans, partial(core.ran, spans, core.rows(LOADS)))
+    yield from _waits(core, gaps, rows)
+
+
+def _throttled(core: Core, m0: int, rates: Rates) -> list[tuple[float, Spans]]:
+    """Share of the cycles that is lost, and when: apart from each other."""
+    rows = core.timeline.throttles
+    rows = rows.take(rows.core == core.core)
+    allowed = rows.k / np.maximum(rows.n, 1)
+    found = [(float(share), Spans.of(rows.start[allowed == share], rows.end[allowed == share]))
+             for share in np.unique(allowed[allowed < 1])]
+    released = rows.start[allowed >= 1]
+    if released.size and released[0] > m0 and rates.at_start is not None:
+        found.append((rates.at_start, Spans.one(m0, int(released[0]))))
+    lowest, taken = [], Spans.none()
+    for share, spans in sorted(found, key=lambda one: one[0]):
+        lowest.append((1 - share, spans - taken))
+        taken = taken | spans
+    return lowest
+
+
+def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
+    """Stretches without a Tensor row: who is waited for, by predecessor, else by who works.
+
+    rows   the Tensor rows
+    """
+    own = core.timeline.instructions
+    starts = own.start[rows]
+
+    def ender(spans: Spans) -> Owned:
+        at = np.searchsorted(starts, spans.end)
+        known = at < rows.size  # without a MATMUL the last stretch ends with the work
+        return rows[at[known]], (spans.end - spans.start)[known].astype(float)
+
+    blamed = np.full(len(gaps), -1, np.int64)
+    if own.after.size:
+        at = np.minimum(np.searchsorted(starts, gaps.end), max(rows.size - 1, 0))
+        ended = starts[at] == gaps.end if rows.size else np.zeros(len(gaps), bool)
+        blamed[ended] = _blamed(core, rows[at[ended]], gaps.start[ended])
+    for code, (cause, _) in enumerate(_BLAME):
+        held = np.flatnonzero((blamed >= 0) & (_BLAMED[core.kind[blamed]] == code))
+        if held.size:
+            low = np.clip(gaps.start[held], core.t0, core.t1)
+            high = np.clip(gaps.end[held], core.t0, core.t1)
+            seen = high > low
+            yield core.part(cause, Spans(low[seen], high[seen]), partial(
+                _these, blamed[held[seen]], (high - low)[seen].astype(float)))
+    left = core.cut(Spans(gaps.start[blamed < 0], gaps.end[blamed < 0]))
+    for engine in ("vector", "scalar", "gpsimd"):
+        spans, left = split(left, core.busy(engine))
+        yield core.part(f"wait for {engine}", spans, partial(core.ran, spans, engine))
+    spans, left = split(left, core.busy("DMA"))
+    yield core.part("wait for DMA", spans, table="packets")
+    yield core.part("idle", left, partial(ender, left))
+
+
+def _blamed(core: Core, rows: Ints, since: Ints) -> Ints:
+    """Of each row's predecessors the last to end, if after `since` and no Tensor row; or -1."""
+    own = core.timeline.instructions
+    first, count = own.first[rows], own.first[rows + 1] - own.first[rows]
+    found = np.full(rows.size, -1, np.int64)
+    at = np.flatnonzero(count)
+    if not at.size:
+        return found
+    opens = np.cumsum(count[at]) - count[at]
+    which = np.repeat(np.arange(at.size), count[at])
+    before = own.after[np.arange(which.size) + (first[at] - opens)[which]]
+    ends = np.where(core.kind[before] >= 8 * WORK, own.end[before], -1)
+    latest = np.maximum.reduceat(ends, opens)
+    hits = np.flatnonzero(ends == latest[which])
+    one = before[hits[np.searchsorted(hits, opens)]]  # of equal ends the first
+    blamed = (latest > since[at]) & (core.kind[one] < 8 * MATMULS)
+    found[at[blamed]] = one[blamed]
+    return found
+
+
+def _these(rows: Ints, ns: Floats) -> Owned:
+    return rows, ns
