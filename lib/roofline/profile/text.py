@@ -245,6 +245,8 @@ def _instructions(table: _Table, cores: int | None) -> Read[Instructions]:
         "read": ("hbm_read_bytes",), "written": ("hbm_write_bytes",), "pc": ("pc",)}.items()}
     given: dict[str, Any] = {key: table.whole(name, missing=0)
                              for key, name in optional.items() if name and key != "kind"}
+    for key in {"macs", "read", "written"} & set(given):
+        columns.whole(table.where, optional[key] or key, given[key])
     if optional["kind"]:
         given["kind"] = table.text(optional["kind"])
     return columns.instructions(
@@ -315,9 +317,10 @@ def _packets(table: _Table, cores: int | None) -> Read[Packets]:
     engine, id, queue, twice = (table.name(*both) for both in (
         ("dma_engine", "engine_idx"), ("packet_aggregation_id", "id"), ("queue_type",),
         ("duplicate",)))
+    size = table.needs("transfer_size", "transfer_bytes")
     return columns.packets(
         table.where, core=table.core(cores), start=start, end=end, names=names,
-        nbytes=table.whole(table.needs("transfer_size", "transfer_bytes")),
+        nbytes=columns.whole(table.where, size, table.whole(size), what="bytes"),
         queue=table.text(queue) if queue else None,
         engine=table.whole(engine, missing=-1, text=True) if engine else None,
         id=table.whole(id, missing=0) if id else None,
@@ -349,8 +352,8 @@ def from_json(name: str, document: Any, session: str | None = None) -> Profile:
     Raises ProfileError when it is no profile or its values cannot be.
     """
     if not isinstance(document, dict):
-        hint = ("; a list of records: pass from_json one record's summary"
-                if isinstance(document, list) else "")
+        records = isinstance(document, list) and document and isinstance(document[0], dict)
+        hint = " records; from_json(name, summary) reads the summary of one" if records else ""
         raise ProfileError(f"{name}: expected a profile, an object with `summary` or sessions "
                            f"`n_...`, got {json_name(document)}{hint}. {HOW}")
     tables = {ours: key for ours, keys in TABLES.items() for key in keys if key in document}
