@@ -307,23 +307,40 @@ def spread_rows(row, spread):
 # --- GEMM: C = AB, fp32 in PSUM, stored in a's dtype ---------------------------------------------
 
 
-def loaded(source, columns=None):
-    """Rows of HBM, [n 128, columns], on chip as [128, n, columns]: one transfer each 128 rows."""
-    rows, columns = source.shape[0], columns or source.shape[1]
+def loaded(source):
+    """Rows of HBM, [n 128, columns], on chip as [128, n, columns], in one transfer."""
+    rows, columns = source.shape
+    held = nl.ndarray((P, rows // P, columns), dtype=source.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=held, src=source.reshape_dim(0, (rows // P, P)).permute((1, 0, 2)))
+    return held
+
+
+def slices(source):
+    """The same in one transfer each 128 rows, so that the first is there early."""
+    rows, columns = source.shape
     held = nl.ndarray((P, rows // P, columns), dtype=source.dtype, buffer=nl.sbuf)
     for k in range(rows // P):
         nisa.dma_copy(dst=held[:, k, :], src=source[k * P:k * P + P, :])
     return held
 
 
-def transposed(tile, dtype=None):
-    """[128, K] on chip -> [128, K / 128, 128]: each 128 x 128 through Tensor Engine and PSUM."""
-    K = tile.shape[1]
-    turned = nl.ndarray((P, K // P, P), dtype=dtype or tile.dtype, buffer=nl.sbuf)
-    for k in range(K // P):
-        flipped = nl.ndarray((P, P), dtype=tile.dtype, buffer=nl.psum)
-        nisa.nc_transpose(dst=flipped, data=tile[:, k * P:k * P + P], engine=nisa.engine.tensor)
-        nisa.tensor_copy(dst=turned[:, k, :], src=flipped)
+def transpose_into(turned, tile):
+    """turned [128, n, 128] = tile [128, n 128], each 128 x 128 turned; four of them leave PSUM
+    together.
+    """
+    for k in range(0, turned.shape[1], 4):
+        some = min(4, turned.shape[1] - k)
+        flipped = nl.ndarray((P, some, P), dtype=tile.dtype, buffer=nl.psum)
+        for i in range(some):
+            nisa.nc_transpose(dst=flipped[:, i, :], data=tile[:, (k + i) * P:(k + i) * P + P],
+                              engine=nisa.engine.tensor)
+        nisa.tensor_copy(dst=turned[:, k:k + some, :], src=flipped)
+
+
+def transposed(tile):
+    """[128, K] on chip -> [128, K / 128, 128]."""
+    turned = nl.ndarray((P, tile.shape[1] // P, P), dtype=tile.dtype, buffer=nl.sbuf)
+    transpose_into(turned, tile)
     return turned
 
 
@@ -347,19 +364,8 @@ def pairs(left, right):
 def gemm_tiles(a, b):
     """No operand stays: each product of two tiles loads both, K innermost.
 
-    The public tutorial's tiled kernel (autocomp's first), nki-autotune's "loads sunk into the
-    innermost loop", trainium-kernel-fusion's 128 x 128 x 512.
+    The public tutorial's tiled kernel (autocomp's first).
     """
-    return tiled(a, b, [])
-
-
-@nki.jit
-def gemm_gelu(a, b, bias):
-    """The same with gelu(AB + bias) on the way out of PSUM; bias [1, N], loaded for each tile."""
-    return tiled(a, b, [bias])
-
-
-def tiled(a, b, biases):
     K, M = a.shape
     N = b.shape[1]
     c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
@@ -372,15 +378,41 @@ def tiled(a, b, biases):
                 nisa.dma_copy(dst=a_tile, src=a[k:k + P, m:m + P])
                 nisa.dma_copy(dst=b_tile, src=b[k:k + P, n:n + BANK])
                 nisa.nc_matmul(dst=total, stationary=a_tile, moving=b_tile, accumulate=k > 0)
-            out = nl.ndarray((P, BANK), dtype=a.dtype, buffer=nl.sbuf)
+            store(c, m, n, [[total]])
+    return c
+
+
+@nki.jit
+def gemm_panels(a, b):
+    """128 x 128 x 512 tiles, the K loop innermost: all of K of both operands is loaded before it.
+
+    trainium-kernel-fusion. Assumed: a panel of A for each row of tiles, one of B for each tile.
+    """
+    return panels(a, b, [])
+
+
+@nki.jit
+def gemm_gelu(a, b, bias):
+    """The same with gelu(AB + bias) on the way out of PSUM; bias [1, N]."""
+    return panels(a, b, [spread_rows(bias, "dma")])
+
+
+def panels(a, b, biases):
+    M, N = a.shape[1], b.shape[1]
+    c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
+    for m in range(0, M, P):
+        a_panel = loaded(a[:, m:m + P])
+        for n in range(0, N, BANK):
+            total = accumulators(1, 1, BANK)
+            multiply(total, a_panel, loaded(b[:, n:n + BANK]), True)
             if not biases:
-                nisa.tensor_copy(dst=out, src=total)
+                store(c, m, n, total)
             for bias in biases:
-                added = spread_rows(bias[:, n:n + BANK], "dma")
-                nisa.tensor_tensor(dst=out, data1=total, data2=added, op=nl.add,
-                                   engine=nisa.engine.vector)
+                out = nl.ndarray((P, BANK), dtype=a.dtype, buffer=nl.sbuf)
+                nisa.tensor_tensor(dst=out, data1=total[0][0], data2=bias[:, n:n + BANK],
+                                   op=nl.add, engine=nisa.engine.vector)
                 nisa.activation(dst=out, op=nl.gelu, data=out)
-            nisa.dma_copy(dst=c[m:m + P, n:n + BANK], src=out)
+                nisa.dma_copy(dst=c[m:m + P, n:n + BANK], src=out)
     return c
 
 
@@ -466,7 +498,7 @@ def gemm_rows(a, b, rows=512, columns=512):
     M, N = a.shape[1], b.shape[1]
     c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
     for m in range(0, M, rows):
-        a_block = loaded(a[:, m:m + rows])
+        a_block = slices(a[:, m:m + rows])
         for n in range(0, N, columns):
             pass_b(c, a_block, b, m, n, rows, columns)
     return c
@@ -505,11 +537,7 @@ def turned_rows(a, m, rows):
     for r in range(0, rows, P):
         tile = nl.ndarray((P, K), dtype=a.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=tile, src=a[m + r:m + r + P, :])
-        for k in range(K // P):
-            flipped = nl.ndarray((P, P), dtype=a.dtype, buffer=nl.psum)
-            nisa.nc_transpose(dst=flipped, data=tile[:, k * P:k * P + P],
-                              engine=nisa.engine.tensor)
-            nisa.tensor_copy(dst=block[:, k, r:r + P], src=flipped)
+        transpose_into(block[:, :, r:r + P], tile)
     return block
 
 
@@ -521,7 +549,7 @@ def gemm_resident(a, b, banks=4):
     """
     M, N = a.shape[1], b.shape[1]
     c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
-    a_all, b_all = loaded(a), loaded(b)
+    a_all, b_all = slices(a), slices(b)
     for m in range(0, M, banks * P):
         for n in range(0, N, BANK):
             totals = accumulators(banks, 1, BANK)
@@ -572,7 +600,7 @@ def swiglu(x, w_gate, w_up, w_down, rows=256):
     F = w_up.shape[1]
     y = nl.ndarray((B, D), dtype=x.dtype, buffer=nl.shared_hbm)
     for t in range(0, B, rows):
-        x_block = loaded(x[:, t:t + rows])
+        x_block = slices(x[:, t:t + rows])
         h = nl.ndarray((P, F // P, rows), dtype=x.dtype, buffer=nl.sbuf)
         for f in range(0, F, P):
             gated(h[:, f // P, :], x_block, w_gate[:, f:f + P], w_up[:, f:f + P])
@@ -607,7 +635,7 @@ def swiglu_spilled(x, w_gate, w_up, w_down):
     F = w_up.shape[1]
     h = nl.ndarray((F, B), dtype=x.dtype, buffer=nl.hbm)
     y = nl.ndarray((B, D), dtype=x.dtype, buffer=nl.shared_hbm)
-    x_all = loaded(x)
+    x_all = slices(x)
     for f in range(0, F, P):
         gate_tile, up_tile = loaded(w_gate[:, f:f + P]), loaded(w_up[:, f:f + P])
         for t in range(0, B, BANK):
@@ -622,7 +650,7 @@ def swiglu_spilled(x, w_gate, w_up, w_down):
             nisa.tensor_tensor(dst=out, data1=out, data2=up, op=nl.multiply,
                                engine=nisa.engine.vector)
             nisa.dma_copy(dst=h[f:f + P, t:t + BANK], src=out)
-    down = loaded(w_down)
+    down = slices(w_down)
     for t in range(0, B, P):
         h_block = loaded(h[:, t:t + P])
         totals = accumulators(1, D // BANK, BANK)
@@ -646,7 +674,7 @@ def scaled_by_rms(tile, out):
 def weights(w, split):
     """W [K, N] on chip for all rows: itself, or its bf16 parts."""
     if not split:
-        return [loaded(w)]
+        return [slices(w)]
     high = nl.ndarray((P, w.shape[0] // P, w.shape[1]), dtype=nl.bfloat16, buffer=nl.sbuf)
     low = nl.ndarray((P, w.shape[0] // P, w.shape[1]), dtype=nl.bfloat16, buffer=nl.sbuf)
     for k in range(0, w.shape[0], P):
@@ -684,23 +712,16 @@ def add_rms_gemm(x, w, added, split=0):
 
 
 def rms_then_gemm(terms, w, split):
-    """rms_norm(sum of terms) W, a row tile at a time."""
+    """rms_norm(sum of terms) W; the next row tile is made ready before this one is multiplied."""
     x = terms[0]
-    B, K = x.shape
-    N = w.shape[1]
+    B, N = x.shape[0], w.shape[1]
     y = nl.ndarray((B, N), dtype=x.dtype, buffer=nl.shared_hbm)
     w_parts = weights(w, split)
+    coming = normed_row(terms, 0, split)
     for t in range(0, B, P):
-        tile = nl.ndarray((P, K), dtype=x.dtype, buffer=nl.sbuf)
-        scaled = nl.ndarray((P, K), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=x[t:t + P, :])
-        for term in terms[1:]:
-            other = nl.ndarray((P, K), dtype=x.dtype, buffer=nl.sbuf)
-            nisa.dma_copy(dst=other, src=term[t:t + P, :])
-            nisa.tensor_tensor(dst=tile, data1=tile, data2=other, op=nl.add,
-                               engine=nisa.engine.vector)
-        scaled_by_rms(tile, scaled)
-        x_parts = halves(transposed(scaled), split)
+        x_parts = coming
+        if t + P < B:
+            coming = normed_row(terms, t + P, split)
         out = nl.ndarray((P, N), dtype=x.dtype, buffer=nl.sbuf)
         for n in range(0, N, BANK):
             nisa.tensor_copy(dst=out[:, n:n + BANK], src=product_of_row(x_parts, w_parts, n))
@@ -708,26 +729,48 @@ def rms_then_gemm(terms, w, split):
     return y
 
 
+def normed_row(terms, t, split):
+    """128 rows from t of rms_norm(sum of terms), transposed: their parts."""
+    x = terms[0]
+    tile = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    scaled = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[t:t + P, :])
+    for term in terms[1:]:
+        other = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=other, src=term[t:t + P, :])
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=other, op=nl.add,
+                           engine=nisa.engine.vector)
+    scaled_by_rms(tile, scaled)
+    return halves(transposed(scaled), split)
+
+
 @nki.jit
 def gemm_add_rms(x, w, added, split=0):
     """rms_norm(x W + added): x [B, K] by rows, W [K, N] resident, added [B, N]."""
-    B, K = x.shape
-    N = w.shape[1]
+    B, N = x.shape[0], w.shape[1]
     y = nl.ndarray((B, N), dtype=x.dtype, buffer=nl.shared_hbm)
     w_parts = weights(w, split)
+    coming = turned_row(x, 0, split)
     for t in range(0, B, P):
-        tile = nl.ndarray((P, K), dtype=x.dtype, buffer=nl.sbuf)
+        x_parts = coming
+        if t + P < B:
+            coming = turned_row(x, t + P, split)
         other = nl.ndarray((P, N), dtype=x.dtype, buffer=nl.sbuf)
         out = nl.ndarray((P, N), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=x[t:t + P, :])
         nisa.dma_copy(dst=other, src=added[t:t + P, :])
-        x_parts = halves(transposed(tile), split)
         for n in range(0, N, BANK):
             nisa.tensor_tensor(dst=other[:, n:n + BANK], data1=product_of_row(x_parts, w_parts, n),
                                data2=other[:, n:n + BANK], op=nl.add, engine=nisa.engine.vector)
         scaled_by_rms(other, out)
         nisa.dma_copy(dst=y[t:t + P, :], src=out)
     return y
+
+
+def turned_row(x, t, split):
+    """128 rows of x from t, transposed: their parts."""
+    tile = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[t:t + P, :])
+    return halves(transposed(tile), split)
 
 
 # --- attention: q, k [heads, d, L] transposed, v [heads, L, d] ------------------------------------
@@ -740,7 +783,8 @@ def attention(q, k, v, compute="", softmax="max", scores=""):
     compute   bf16: operands are rounded on arrival (the public SD kernel: fp32 in and out)
     softmax   max: the row's maximum is subtracted. exp: exponentials straight from PSUM
     scores    split: Q K' as three bf16 products
-    The softmax is transposed 128 x 128 on the Tensor Engine. Several query heads share a key head.
+    The softmax is transposed 128 x 128 on the Tensor Engine; the next queries' is under way before
+    this one meets V. Several query heads share a key head.
     """
     heads, d, L = q.shape
     dtype = nl.bfloat16 if compute == "bf16" else v.dtype
@@ -751,17 +795,23 @@ def attention(q, k, v, compute="", softmax="max", scores=""):
             k_parts = halves(columns_of(k[shared], dtype), scores)
             v_all = rows_of(v[shared], dtype)
         q_parts = halves(columns_of(q[head], dtype), scores)
+        coming = softmax_of(q_parts, k_parts, 0, dtype, softmax)
         for t in range(0, L, P):
-            if softmax == "exp":
-                a, inverse = exponentials_of_scores(q_parts, k_parts, t, dtype)
-            else:
-                row = scores_of(q_parts, k_parts, t)
-                a, inverse = exponentials(row, dtype)
+            a, inverse = coming
+            if t + P < L:
+                coming = softmax_of(q_parts, k_parts, t + P, dtype, softmax)
             out = nl.ndarray((P, d), dtype=v.dtype, buffer=nl.sbuf)
             nisa.tensor_scalar(dst=out, data=values_of(a, v_all), op0=nl.multiply,
                                operand0=inverse, engine=nisa.engine.vector)
             nisa.dma_copy(dst=o[head, t:t + P, :], src=out)
     return o
+
+
+def softmax_of(q_parts, k_parts, t, dtype, softmax):
+    """exp of the scores of 128 queries, and one over their sums."""
+    if softmax == "exp":
+        return exponentials_of_scores(q_parts, k_parts, t, dtype)
+    return exponentials(scores_of(q_parts, k_parts, t), dtype)
 
 
 def columns_of(x, dtype):
@@ -777,7 +827,7 @@ def columns_of(x, dtype):
 
 def rows_of(x, dtype):
     """[L, d] on chip as [128, L / 128, d], rounded to dtype."""
-    tile = loaded(x)
+    tile = slices(x)
     if x.dtype == dtype:
         return tile
     rounded = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
@@ -836,12 +886,12 @@ def over(total):
 def values_of(a, v_all):
     """a [128, L] times V: each 128 x 128 of a transposed first; [128, d] in PSUM."""
     values = nl.ndarray((P, v_all.shape[2]), dtype=nl.float32, buffer=nl.psum)
-    for j in range(v_all.shape[1]):
-        flipped = nl.ndarray((P, P), dtype=a.dtype, buffer=nl.psum)
-        a_tile = nl.ndarray((P, P), dtype=a.dtype, buffer=nl.sbuf)
-        nisa.nc_transpose(dst=flipped, data=a[:, j * P:j * P + P], engine=nisa.engine.tensor)
-        nisa.tensor_copy(dst=a_tile, src=flipped)
-        nisa.nc_matmul(dst=values, stationary=a_tile, moving=v_all[:, j, :], accumulate=j > 0)
+    for j in range(0, v_all.shape[1], 4):
+        a_tiles = nl.ndarray((P, 4, P), dtype=a.dtype, buffer=nl.sbuf)
+        transpose_into(a_tiles, a[:, j * P:(j + 4) * P])
+        for i in range(4):
+            nisa.nc_matmul(dst=values, stationary=a_tiles[:, i, :], moving=v_all[:, j + i, :],
+                           accumulate=j + i > 0)
     return values
 
 
@@ -865,7 +915,7 @@ def attention_values(a, v):
     """A V, the second of two kernels: A [L, L] comes by rows and is transposed on chip."""
     L, d = v.shape
     o = nl.ndarray((L, d), dtype=v.dtype, buffer=nl.shared_hbm)
-    v_all = loaded(v)
+    v_all = slices(v)
     for t in range(0, L, P):
         row = nl.ndarray((P, L), dtype=a.dtype, buffer=nl.sbuf)
         out = nl.ndarray((P, d), dtype=v.dtype, buffer=nl.sbuf)
@@ -906,7 +956,7 @@ def attention_through_hbm(q, k, v):
         nisa.tensor_scalar(dst=out, data=row, op0=nl.multiply,
                            operand0=inverses[:, t // P:t // P + 1], engine=nisa.engine.vector)
         nisa.dma_copy(dst=a_all[t:t + P, :], src=out)
-    v_all = loaded(v[0])
+    v_all = slices(v[0])
     for t in range(0, L, P):
         row = nl.ndarray((P, L), dtype=q.dtype, buffer=nl.sbuf)
         out = nl.ndarray((P, d), dtype=v.dtype, buffer=nl.sbuf)

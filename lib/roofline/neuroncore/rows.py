@@ -1,6 +1,9 @@
 """Published times of kernels on NeuronCores, and which of them the cost model is held against.
 
-rows.csv was frozen before the first prediction existed. One row a published time:
+What was published, and which rows are usable, was frozen before the first prediction existed. What
+a row's kernel is was amended once since, by the notes and busy shares and for all rows of a rule: a
+block loads in one transfer, 8 buffers where none are declared, the next row made ready before this
+one. One row a published time:
 
   id .. grade   who published what; grades: A device counters or 3 hosts, B one careful source,
                 C derived from a utilisation, D a ceiling or an unstated chip, E host or bring-up,
@@ -12,8 +15,8 @@ rows.csv was frozen before the first prediction existed. One row a published tim
   usable        yes, or no and the reason
   kernel        which of kernels.py stands for it; a | b is two launches
   arguments     its arrays' dtypes and shapes; options: its keywords
-  buffers       the buffering depth that the notes declare, 2 unless they say otherwise; psum=
-                that of PSUM, where it is another
+  buffers       buffering depth: what the notes declare (1 or 2; psum= that of PSUM, where it is
+                another); 8 where they declare none and the compiler placed as many as fit
   assumed       what the notes leave open and we filled in
 
 A row is usable if its kernel can be written from the published notes, its clock is the device's
@@ -91,7 +94,7 @@ def _option(text: str) -> tuple[str, Any]:
 def _depths(text: str) -> Mapping[str, int]:
     """"2 psum=1" -> {"sbuf": 2, "psum": 1}."""
     whole, _, banks = text.partition(" psum=")
-    return {"sbuf": int(whole or 2), "psum": int(banks or whole or 2)}
+    return {"sbuf": int(whole or 8), "psum": int(banks or whole or 8)}
 
 
 @cache
