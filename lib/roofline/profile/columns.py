@@ -188,16 +188,28 @@ def passes(core: Ints, group: Ints, pc: Ints | None, fp32: NDArray[np.bool_]) ->
     return count
 
 
+def places(ids: Ints, wanted: Ints) -> Ints:
+    """The row that has each wanted id, the first of several; -1 where none has it.
+
+    >>> places(np.array([7, 5, 7]), np.array([5, 7, 1])).tolist()
+    [1, 0, -1]
+    """
+    found = np.full(len(wanted), -1, np.int64)
+    if ids.size and wanted.size:
+        order, ascending = np.argsort(ids, kind="stable"), np.argsort(wanted)
+        ids, wanted = ids[order], wanted[ascending]  # keys in order find theirs in cached memory
+        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        found[ascending] = np.where(ids[at] == wanted, order[at], -1)
+    return found
+
+
 def predecessors(ids: Ints, owner: Ints, wanted: Ints) -> tuple[Ints, Ints]:
     """Instructions.first and .after: row owner[i] waited for the row whose id is wanted[i].
 
     An id that no row has is left out, and so is a row that names itself.
     """
-    order = np.argsort(ids, kind="stable")
-    if not (ids.size and wanted.size):
-        return np.zeros(len(ids) + 1, np.int64), np.zeros(0, np.int64)
-    target = order[np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)]
-    held = (ids[target] == wanted) & (target != owner)
+    target = places(ids, wanted)
+    held = (target >= 0) & (target != owner)
     owner, target = owner[held], target[held]
     sort = np.argsort(owner, kind="stable")
     first = np.r_[0, np.cumsum(np.bincount(owner, minlength=len(ids)))]

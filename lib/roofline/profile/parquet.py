@@ -457,13 +457,8 @@ def _before(ids: Ints, flow: _Table) -> tuple[Ints, Ints]:
     """(row, id of a predecessor) of the edges from instruction to instruction."""
     names = ("instruction", "Instruction")
     held = flow.texts["from"].among(*names) & flow.texts["to"].among(*names)
-    before, after = flow.ints["before"][held], flow.ints["after"][held]
-    if not ids.size:
-        return after[:0], before[:0]
-    order = np.argsort(ids, kind="stable")
-    row = order[np.minimum(np.searchsorted(ids, after, sorter=order), len(ids) - 1)]
-    known = ids[row] == after
-    return row[known], before[known]
+    before, row = flow.ints["before"][held], columns.places(ids, flow.ints["after"][held])
+    return row[row >= 0], before[row >= 0]
 
 
 def _packets(own: _Table | None, cores: int) -> Read[Packets] | None:
