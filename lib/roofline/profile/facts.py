@@ -88,7 +88,7 @@ def version(metadata: Mapping[str, Value]) -> str:
     """
     words = {"profile_schema_version": "schema", "data_version": "data version",
              "explorer_version": "profiler"}
-    return ", ".join(f"{word} {str(metadata[key]).split('%')[0]}"
+    return ", ".join(f"{word} {printable(str(metadata[key]).split('%')[0], 60)}"
                      for key, word in words.items() if key in metadata)
 
 
@@ -98,9 +98,9 @@ def _newer(metadata: Mapping[str, Value]) -> list[str]:
     major = re.match(r"\d{1,6}", schema)
     said = None
     if major and int(major[0]) > KNOWN_SCHEMA:
-        said = f"schema {schema}"
+        said = f"schema {printable(schema, 60)}"
     elif schema and not major:
-        said = f"schema {schema!r}"
+        said = f"schema {printable(schema, 60)!r}"
     elif isinstance(data, (int, float)) and data > KNOWN_DATA:
         said = f"data version {data}"
     return [f"{said} is unknown to this reader (up to schema {KNOWN_SCHEMA}.x, data version "
