@@ -88,11 +88,12 @@ def timeline(profile: Profile, ledger: Ledger | None = None) -> Live:
     if found is None:
         raise ValueError(f"figures.timeline: {name}: even in one piece it takes more than {BUDGET} "
                          "bytes. Show a window of it: profile.window(t0, t1)")
-    tables = [("Lanes: when each was busy", _lane_rows(lanes, t0, t1))]
+    of = f"{name}, {_ns(t0)} to {_ns(t1)}" if profile.span else name
+    tables = [(f"Lanes of {of}: when each was busy", _lane_rows(lanes, t0, t1))]
     if ledger is not None:
-        tables.insert(0, ("The ledger: where T - T_best went", _ledger_rows(rows, pieces)))
+        tables.insert(0, (f"The ledger of {of}: where T - T_best went", _ledger_rows(rows, pieces)))
     if profile.warnings:
-        tables.append(("Warnings", [["warning"],
+        tables.append((f"Warnings of {of}", [["warning"],
                                     *([_cut(words, 300)] for words in profile.warnings[:8])]))
     words = [*says, *([found["merged"]] if found["merged"] else [])]
     return Live("timeline", found, "\n\n".join(words), tables,
