@@ -61,7 +61,7 @@ def multiplied(timeline: Timeline, kind: NDArray[np.uint8]) -> set[str]:
     """
     own = timeline.instructions
     rows = np.flatnonzero((kind >> 3 == MATMULS) & ~own.transpose)
-    if "macs" in timeline.unknown and not (
+    if "instructions.macs" in timeline.unknown and not (
             own.rows[rows] * own.columns[rows] * own.moving[rows].astype(np.int64)).all():
         raise GapError("ledger: the profile gives neither the elements nor the operands of its "
                        "matmuls, so they earn nothing; capture it with a newer profiler")
