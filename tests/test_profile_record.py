@@ -115,6 +115,20 @@ def test_a_wrong_figure_does_not_come_out(name):
         assert row.agrees is False and row.reasons == (formulas.OPEN,)
 
 
+def test_how_well_a_figure_comes_out():
+    name = "mbu_estimated_percent"
+    for off, reasons in ((1e-15, (formulas.DIGITS,)), (1e-9, (formulas.SINGLE,)),
+                         (5e-8, (formulas.SINGLE,)), (1e-6, (formulas.OPEN,)),
+                         (2e-5, (formulas.OPEN,))):  # what T as whole cycles would hide
+        assert made(FUSED | {name: FUSED[name] * (1 - off)}).check()[name].reasons == reasons
+
+
+def test_chips_whose_cores_are_never_paired_have_c_1():
+    of = made({"instance_type": "trn1.32xlarge"}, {}, 1).check().constants
+    assert (of.cores, of.p1, of.bw, of.clock) == ((1,), 91.7504e12, 410e9, 1.4e9)
+    assert made({"instance_type": "trn9.1xlarge"}, {}).check().constants.p1 is None
+
+
 @pytest.mark.parametrize("name", FIGURES[2:])
 def test_each_figure_needs_its_inputs(name):
     needs = {"neuroncore_cycle_count": "total_time", "mbu_estimated_percent": "hbm_read_bytes",
@@ -371,6 +385,13 @@ def test_a_window_holds_what_starts_and_what_is_active_in_it():
         "hardware_flops": ONE, "transpose_flops": 0, "hbm_read_bytes": 70, "hbm_write_bytes": 3,
         "dma_active_time": 15e-9, "dma_transfer_total_bytes": 4096, "total_active_time": 15e-9}
     assert dict(part.count.work) == {"fp32": ONE // 2}  # one of two passes
+
+
+def test_packets_that_are_no_traffic_are_active_and_move_nothing():
+    of = timelines.timeline(vector=[(0, 4)], packets=[(2, 6), (7, 9, {"traffic": False})])
+    part = timelines.profile(of).window(0, 9).summary
+    assert (part["dma_active_time"], part["dma_transfer_total_bytes"]) == (6e-9, 4096)
+    assert part["total_active_time"] == 8e-9
 
 
 @given(st.sets(st.integers(1, 39), max_size=6))

@@ -114,7 +114,7 @@ class Constants:
     """The profiler's hardware figures; None where neither the file nor machine has one.
 
     p1, bw, clock   FLOP/s of one core, B/s of one HBM stack, Hz of cycle counts
-    cores           c, or both possible ones where the file does not say
+    cores           c, or both possible ones where the file does not say, the likelier first
     source          "the file", or the machine that stood in
     """
 
@@ -135,7 +135,8 @@ class Constants:
         bw = number(profile, "hbm_ddr_bandwidth")
         ghz = number(profile, "neuroncore_clock_freq")
         base = None if ghz is None else ghz * 1e9
-        cores = (profile.cores,) if "num_physical_cores" in profile.metadata else (1, 2)
+        cores = (profile.cores,) if "num_physical_cores" in profile.metadata else (
+            profile.cores, 3 - profile.cores)
         key = re.match(r"[a-z]{3}\d", str(profile.get("instance_type") or ""))
         if None not in (p1, bw, base) or not key or key[0] not in machine.ALL:
             return cls(p1 or None, bw or None, base or None, cores, "the file")
@@ -263,8 +264,8 @@ def check(profile: "Profile") -> Check:
     everything = number(profile, "hardware_flops")
     new = (version(profile) or (0, 0)) >= (2, 30) or wide is not None
     times: list[Way] = [(time, ())]
-    if 2 in of.cores and count and count > 0 and of.clock:
-        times.append((count / of.clock, (SLOWER,)))
+    if of.clock and _slower(count, _made(cycles, time, of.clock), of):
+        times.append((count / of.clock, (SLOWER,)))  # type: ignore[operator]
 
     def cores() -> list[tuple[int, tuple[str, ...]]]:
         return [(c, (CORES[c],) * (len(of.cores) > 1)) for c in of.cores]
@@ -359,11 +360,15 @@ def _cycles(profile: "Profile", of: Constants, time: float | None) -> Row:
     name = "neuroncore_cycle_count"
     value = _made(cycles, time, of.clock)
     row = _row(profile, name, [(value, ())])
-    printed = number(profile, name)
-    if row.agrees is False and 2 in of.cores and printed and value and (
-            value < printed <= 1.01 * value):
-        return Row(name, printed, value, True, (SLOWER,))
+    if row.agrees is False and _slower(number(profile, name), value, of):
+        return Row(name, row.printed, value, True, (SLOWER,))
     return row
+
+
+def _slower(printed: float | None, value: float | None, of: Constants) -> bool:
+    """Whether cycles may be those of the slower of two cores: up to 1 % more than total_time's."""
+    return 2 in of.cores and printed is not None and value is not None and (
+        value < printed <= 1.01 * value)
 
 
 def _limits(profile: "Profile") -> list[Row]:
