@@ -19,7 +19,6 @@ from roofline.timeline import CONTROL, DTYPES, ENGINES
 
 WAITS = ("vector", "scalar", "gpsimd")  # in this order, where no predecessor says who it was
 SHORTEST = 64  # cycles between two matmuls, however few columns move (trn1-arch, Cost Model)
-ARRAY = 128 * 128
 PEELS = ("throttle", "dtype", "small tiles", "short moving")
 
 
@@ -88,6 +87,10 @@ class Case:
     end: int
     total: float  # ns
     span: tuple[int, int] | None = None
+
+
+class Unknown(Exception):
+    """The dtype of a matmul that is useful, where no other tells."""
 
 
 @dataclass
@@ -193,13 +196,12 @@ class Core:
         return bool(self.rows or self.traffic)
 
     def roof_times(self, roof: str) -> tuple[int, int]:
-        """M0, M1: from the first to the last of what the roof is about."""
-        events = self.tensor if roof == "compute" else self.traffic
-        if not events:
-            return self.Z, self.Z
-        first = min(event.start for event in events)
+        """M0, M1: from the first to the last of what the roof is about; else all that worked."""
         last = self.matmuls if roof == "compute" else self.traffic
-        return first, max((event.end for event in last), default=first)
+        first = self.tensor if roof == "compute" else self.traffic
+        if not last:
+            return self.D0, self.Z
+        return min(event.start for event in first), max(event.end for event in last)
 
     def slots(self) -> list[tuple[int, int]]:
         """One a MATMUL: until it ends or the next starts."""
@@ -260,14 +262,15 @@ class Core:
 
     def _blamed(self, start: int, stop: int) -> str | None:
         """Whom the Tensor row that ends this gap waited for, as far as its predecessors tell."""
-        waiting = next(row for row in self.tensor if row.start == stop)
+        waiting = next((row for row in self.tensor if row.start == stop), None)
         latest = None
-        for row in waiting.after:
+        for row in waiting.after if waiting else ():
             if row.works and (latest is None or row.end > latest.end):
                 latest = row
         if latest is None or latest.end <= start or latest.on_tensor:
             return None
-        return "wait for DMA" if latest.issues else f"wait for {latest.engine}"
+        moved = latest.issues or latest.engine == "sync"  # that engine only moves data
+        return "wait for DMA" if moved else f"wait for {latest.engine}"
 
     def _by_packets(self, M0: int, M1: int) -> dict[int, object]:
         moving, other = covered(self.traffic), covered(self.other)
@@ -305,6 +308,11 @@ class Roofs:
         """FLOPs a ns."""
         return self.machine.peak(dtype) / self.cores / 1e9
 
+    def array(self, dtype: str) -> float:
+        """Rows x columns that one matmul of this dtype can fill."""
+        rows = self.fact(f"max_contraction.{dtype}") or self.fact("max_contraction.bf16")
+        return rows * self.fact("tensor_array_columns")
+
     def fastest(self, dtypes) -> str:
         return max(sorted(dtypes), key=self.peak)
 
@@ -336,15 +344,18 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
     cores = [core for core in (Core(case, number) for number in sorted(numbers)) if core.works]
     w = len(cores)
 
-    own = {row.dtype for core in cores for row in core.matmuls if row.dtype and row.flops}
-    fastest = roofs.fastest(count.work if count and count.work else own or {"bf16"})
+    counted = count.work if count else {}
+    known = counted or {r.dtype for core in cores for r in core.matmuls
+                        if r.dtype and not r.transpose}
+    fastest = roofs.fastest(known) if known else None
 
     def of_row(row: Row) -> str:
-        """What a MATMUL multiplies."""
-        return row.dtype or fastest
+        """What a useful MATMUL multiplies."""
+        if not row.dtype and not fastest and not row.transpose:
+            raise Unknown(row)
+        return row.dtype or fastest or "bf16"
 
     def credited(row: Row) -> str:
-        counted = count.work if count else ()
         return of_row(row) if not counted or of_row(row) in counted else fastest
 
     def least(part) -> dict[str, float]:
@@ -395,7 +406,7 @@ def _compute(core, roofs, tally, part, of_row, credited, skip) -> Counter:
             continue
         u = row.flops / roofs.peak(credited(row))
         u_own = row.flops / roofs.peak(of_row(row))
-        array = ARRAY / (row.K * row.M) if row.K and row.M else 1
+        array = max(roofs.array(of_row(row)) / (row.K * row.M), 1) if row.K and row.M else 1
         columns = max(row.N, SHORTEST) / row.N if row.N and row.K and row.M else 1
         amounts = {"throttle": sum(1 - allowed.get(t, 1) for t in range(start, end)),
                    "dtype": u_own - u,
