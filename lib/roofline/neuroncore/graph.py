@@ -4,7 +4,7 @@ Question  which earlier instructions must be over before this one starts?
 Answer    Graph: the instructions of all cores in one order, and of each those it waits for
 Assumes   reads wait for writes, writes for reads and writes, where views share a byte; tiles made
           at one source line rotate through a few buffers
-Ignores   where the compiler places tiles; bytes between the runs of a view that has over 256
+Ignores   where the compiler places tiles; bytes between the runs of a view that has over 1024
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from ..nki.run import Run
 from ..nki.trace import Trace
 from .prices import DMA, TENSOR, ModelError, runs_on
 
-RUNS = 256  # of one view; what has more counts as all bytes from its first to its last
+RUNS = 1024  # of one view; what has more counts as all bytes from its first to its last
 Region = tuple[Layout, int]  # a view: its layout, and the element of the storage it starts at
 Buffers = int | None | Mapping[str, int | None]
 
@@ -275,10 +275,9 @@ def _box(whole: Layout, layout: Layout, offset: int) -> tuple[tuple[int, int],
     if layout.indirect:
         return (0, whole.P if whole.on_chip else 1), [(0, row)]
     start = offset * size - (layout.start * row if whole.on_chip else 0)
-    dims = [(n, step * size) for n, step in zip(layout.shape, layout.strides, strict=True)
-            if n > 1 and step]
-    if whole.on_chip:
-        dims = dims[1:] if layout.P > 1 else dims
+    free = slice(int(whole.on_chip), None)
+    dims = [(n, step * size) for n, step in zip(layout.shape[free], layout.strides[free],
+                                                strict=True) if n > 1 and step]
     span = (layout.start, layout.start + layout.P) if whole.on_chip else (0, 1)
     return span, list(_runs(start, size, dims))
 
