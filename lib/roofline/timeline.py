@@ -270,7 +270,8 @@ class Timeline:
 
     cores      physical cores in it; at LNC=2 two, also when one of them did nothing
     end        last timestamp, ns; total_time is up to 1 ns longer
-    unknown    columns that the file did not give, so their 0 means nothing
+    unknown    columns that the file did not give, so their 0 means nothing: "instructions.line",
+               "packets.engine"; or whole tables: "packets"
     active     (core, engine) -> when the profiler calls it active; {} where the file does not say
     """
 
