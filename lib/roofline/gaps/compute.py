@@ -49,6 +49,11 @@ class Matmuls:
         """ns of credit in the window."""
         return float((self.credit * self.share).sum())
 
+    @property
+    def all_credits(self) -> float:
+        """ns of credit in the whole run."""
+        return float(self.credit.sum())
+
     def parts(self, throttled: list[tuple[float, Spans]], running: Spans,
               rates: Rates) -> Iterator[Part]:
         """What slots hold besides their credits, and matmuls that run on beside a slot."""
@@ -150,7 +155,7 @@ def _throttled(core: Core, m0: int, rates: Rates) -> list[tuple[float, Spans]]:
     allowed = rows.k / np.maximum(rows.n, 1)
     found = [(float(share), Spans.of(rows.start[allowed == share], rows.end[allowed == share]))
              for share in np.unique(allowed[allowed < 1])]
-    released = rows.start[allowed >= 1]
+    released = rows.start[allowed == 1]  # more than all is a limit of another kind
     if released.size and released[0] > m0 and rates.at_start is not None:
         found.append((rates.at_start, Spans.one(m0, int(released[0]))))
     lowest, taken = [], Spans.none()
@@ -167,11 +172,6 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
     """
     own = core.timeline.instructions
     starts = own.start[rows]
-
-    def ender(spans: Spans) -> Owned:
-        at = np.searchsorted(starts, spans.end)
-        known = at < rows.size  # without a MATMUL the last stretch ends with the work
-        return rows[at[known]], (spans.end - spans.start)[known].astype(float)
 
     blamed = np.full(len(gaps), -1, np.int64)
     if own.after.size:
@@ -192,7 +192,7 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
         yield core.part(f"wait for {engine}", spans, partial(core.ran, spans, engine))
     spans, left = split(left, core.busy("DMA"))
     yield core.part("wait for DMA", spans, table="packets")
-    yield core.part("idle", left, partial(ender, left))
+    yield core.part("idle", left, partial(core.woken, left))
 
 
 def _blamed(core: Core, rows: Ints, since: Ints) -> Ints:

@@ -140,7 +140,7 @@ class Core:
 
     def share(self, start: Ints, end: Ints) -> Floats | float:
         """The share of each [start, end) in the window; an empty one lies where it starts."""
-        if self.whole:
+        if self.whole and not (start[-1:] >= self.t1).any():
             return 1.0
         length = end - start
         inside = np.clip(end, self.t0, self.t1) - np.clip(start, self.t0, self.t1)
@@ -149,10 +149,12 @@ class Core:
 
     def moved(self) -> float:
         """Bytes of traffic in the window; a packet that it cuts counts by its share."""
-        nbytes = kept(self.timeline.packets.nbytes, self.packet_rows)
-        if self.whole:
-            return float(nbytes.sum())
-        return float((nbytes * self.share(self.moves.start, self.moves.end)).sum())
+        return float((self.nbytes * self.share(self.moves.start, self.moves.end)).sum())
+
+    @property
+    def nbytes(self) -> Ints:
+        """The bytes of each traffic packet."""
+        return kept(self.timeline.packets.nbytes, self.packet_rows)
 
     @property
     def engines(self) -> NDArray[np.int16]:
@@ -184,6 +186,13 @@ class Core:
         mine, _, low, high = Spans(start, until).meet(spans)
         held = high > low
         return rows[mine[held]], (high - low)[held].astype(float)
+
+    def woken(self, spans: Spans) -> Owned:
+        """The working row that starts next after each of the stretches; it answers for them."""
+        rows = np.flatnonzero(self.mask(self.kind >= 8 * WORK))
+        at = np.searchsorted(self.timeline.instructions.start[rows], spans.end)
+        known = at < rows.size
+        return rows[at[known]], (spans.end - spans.start)[known].astype(float)
 
     def edges(self, m0: int, m1: int) -> Iterator[Part]:
         """Start, fill, tail and end around the events of the roof, [m0, m1)."""

@@ -186,7 +186,8 @@ def ledger(profile: "Profile", machine: Machine, count: "Count | None" = None,
     count    W and Q that T_best is about, of the window where there is one; None: the useful
              work and the traffic that the profile itself shows
     window   (t0, t1), whole ns; profile.span where that is set
-    roof     "compute" or "memory" in place of the one that binds: windows add up on one roof
+    roof     "compute" or "memory"; else the one that binds: the count's, or the whole run's where
+             there is no count
 
     Raises GapError for a profile without a timeline, a machine of another scope, or a bad window.
     """
@@ -217,8 +218,11 @@ def ledger(profile: "Profile", machine: Machine, count: "Count | None" = None,
     if (roof or _binds(best)) != "memory":
         rates.price(multiplied(timeline, kind), count)
         matmuls = [Matmuls(core, rates) for core in cores]
-    if not count:
-        best = {"compute": sum(m.credits for m in matmuls) / len(cores),
+    if not count:  # the roof is the whole run's, so that windows of it add up
+        roof = roof or _binds({
+            "compute": sum(own.all_credits for own in matmuls),
+            "memory": sum(float(core.nbytes.sum()) for core in cores) / rates.bw})
+        best = {"compute": sum(own.credits for own in matmuls) / len(cores),
                 "memory": sum(core.moved() for core in cores) / rates.bw / len(cores)}
     roof = roof or _binds(best)
     t_best = best[roof]

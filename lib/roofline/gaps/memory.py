@@ -38,7 +38,11 @@ def memory(core: Core, rates: Rates) -> Iterator[Part]:
     spans, left = split(left, core.busy("fetch"))
     yield Part("instruction fetch", core.core, spans.length, lambda: spans,
                partial(_fetched, core, spans), "packets")
-    yield core.part("idle", left)
+    if len(core.moves):
+        after = np.searchsorted(core.moves.start, left.end)  # a packet ends each of them
+        yield core.part("idle", left, lambda: (core.packet_rows[after], None), "packets")
+    else:
+        yield core.part("idle", left, partial(core.woken, left))
 
 
 def _by_engine(core: Core) -> tuple[Ints, Ints, Ints]:
