@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 from ..nki.memory import Allocation, Layout, MemoryRegion
 from ..nki.run import Run
-from ..nki.trace import Trace
+from ..nki.trace import Trace, peak
 from .prices import DMA, TENSOR, ModelError, runs_on
 
 RUNS = 1024  # of one view; what has more counts as all bytes from its first to its last
@@ -43,8 +44,8 @@ def graph(run: Run, buffers: Buffers = 2) -> Graph:
 
     buffers   of the tiles of one source line, how many generations exist at once: an int for all,
               {name of a tile, or "sbuf" or "psum": int}, or None for no limit (as for a name that
-              is not there). A generation is as many tiles as are
-              alive together in program order. On chip only as many as there is room for
+              is not there). A generation is as many tiles as are alive together in program order.
+              More than one only as long as there is room on chip (see _places)
     """
     _checked(buffers)
     made = Graph([], [], [], [])
@@ -191,23 +192,55 @@ class _Core:
 
 def _rotation(trace: Trace, buffers: Buffers, run: Run) -> dict[Allocation, Allocation]:
     """Tile -> the earlier tile of its source line whose place it takes."""
-    lines: dict[object, list[Allocation]] = {}
+    lines: dict[tuple, list[Allocation]] = {}
     lives = trace.lives
     for own in sorted(lives, key=lambda a: lives[a][0]):
         if own.origin is not None:
-            lines.setdefault(own.origin, []).append(own)
+            lines.setdefault((own.buffer, own.origin), []).append(own)
+    limits = {tiles[0]: (buffers.get(tiles[0].name, buffers.get(tiles[0].buffer.value))
+                         if isinstance(buffers, Mapping) else buffers) for tiles in lines.values()}
+    limited = [(tiles, limits[tiles[0]], _together([lives[tile] for tile in tiles]))
+               for tiles in lines.values() if len(tiles) > 1 and limits[tiles[0]] is not None]
     found = {}
-    for tiles in lines.values():
-        limit = (buffers.get(tiles[0].name, buffers.get(tiles[0].buffer.value))
-                 if isinstance(buffers, Mapping) else buffers)
-        if limit is None or len(tiles) == 1:
-            continue
-        together = _together([lives[tile] for tile in tiles])
-        places = max(together, min(limit * together, _room(tiles[0], run)))
+    for tiles, places in _places(trace, limited, run):
         for tile, before in zip(tiles[places:], tiles, strict=False):
             if lives[before][1] < lives[tile][0]:
                 found[tile] = before
     return found
+
+
+def _places(trace: Trace, lines: list[tuple[list[Allocation], Any, int]],
+            run: Run) -> Iterator[tuple[list[Allocation], int]]:
+    """Tiles of a line, and how many of them have a place at once.
+
+    lines   tiles, generations wanted at most, and tiles of one generation
+
+    Each has one generation; then they get one more in turn, smallest tiles first, as long as it
+    fits beside what is alive together at the fullest moment.
+    """
+    target = run.target
+
+    def size(tile: Allocation) -> int:
+        row = tile.bytes_per_partition
+        return -(-row // target.psum_bank_bytes) if tile.buffer is MemoryRegion.psum else row
+
+    room = {region: limit - peak(trace.lives, region, size).amount for region, limit in (
+        (MemoryRegion.sbuf, target.sbuf_partition_bytes),
+        (MemoryRegion.psum, target.psum_num_banks))}
+    cost = [together * max(map(size, tiles)) for tiles, _, together in lines]
+    depth = [1] * len(lines)
+    order = sorted(range(len(lines)), key=lambda i: (cost[i], i))
+    grown = True
+    while grown:
+        grown = False
+        for i in order:
+            tiles, most, together = lines[i]
+            region = tiles[0].buffer
+            if depth[i] < most and depth[i] * together < len(tiles) and cost[i] <= room[region]:
+                room[region] -= cost[i]
+                depth[i] += 1
+                grown = True
+    return ((tiles, together * depth[i]) for i, (tiles, _, together) in enumerate(lines))
 
 
 def _together(lives: list[tuple[int, int]]) -> int:
@@ -219,14 +252,6 @@ def _together(lives: list[tuple[int, int]]) -> int:
         now += step
         most = max(most, now)
     return most
-
-
-def _room(tile: Allocation, run: Run) -> int:
-    """Tiles of this size that fit on chip."""
-    target = run.target
-    if tile.buffer is MemoryRegion.psum:
-        return target.psum_num_banks // -(-tile.bytes_per_partition // target.psum_bank_bytes)
-    return target.sbuf_partition_bytes // max(tile.bytes_per_partition, 1)
 
 
 # --- which bytes a view has ----------------------------------------------------------------------
