@@ -38,13 +38,14 @@ def read(path: str | os.PathLike[str], session: str | None = None) -> Profile:
 
 
 def _directory(path: Path, name: str, session: str | None) -> Profile:
-    if any(path.glob("*.parquet")):
-        if session is not None:
-            raise ProfileError(f"{name}: session={printable(session, 60)!r}: a parquet directory "
-                               "holds one session; leave it out")
-        from .parquet import from_parquet
-        return from_parquet(path)
+    """The parquet tables in it or below it, where the explorer nests them."""
+    from .parquet import from_parquet  # it needs pyarrow
     found = sorted(entry.name for entry in path.glob("*.json"))
-    hint = f"; pass one of its files: {printable(', '.join(found), 200)}" if found else ""
-    raise ProfileError(f"{name}: expected a directory of parquet tables (Summary.parquet, ...), "
-                       f"got one without any{hint}")
+    if found and not any(path.glob("*.parquet")):
+        raise ProfileError(f"{name}: expected a directory of parquet tables (Summary.parquet, "
+                           f"...), got one without any. Pass one of its files: "
+                           f"{printable(', '.join(found), 200)}")
+    if session is not None:
+        raise ProfileError(f"{name}: session={printable(session, 60)!r}: a parquet directory "
+                           "holds one session; leave it out")
+    return from_parquet(path)
