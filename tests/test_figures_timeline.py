@@ -63,7 +63,7 @@ def lanes(live):
         for i, (step, long) in enumerate(zip(numbers(lane["start"]), numbers(lane["long"]),
                                              strict=True)):
             at += step
-            word = lane["words"][what[i]] if lane["words"] else what[i]
+            word = live.data["words"][what[i]][0] if lane["kind"] != "cause" else what[i]
             rows.append((at, at + long, word, n[i]))
         found[lane["core"], lane["name"]] = rows
     return found
@@ -91,9 +91,10 @@ def test_kinds_of_rows_are_told_apart():
     data = figures.timeline(timelines.profile(small())).data
     tensor, sync = (next(lane for lane in data["lanes"] if lane["name"] == name)
                     for name in ("Tensor", "Sync"))
-    kinds = [tensor["of"][w] for w in numbers(tensor["what"])]
+    of = lambda lane: [data["words"][w][1] for w in numbers(lane["what"])]  # noqa: E731
+    kinds = of(tensor)
     assert kinds == [0, 0, 0, 3, 0, 0, 0, 0, 0]  # weights, then matmuls: the third is a transpose
-    assert [sync["of"][w] for w in numbers(sync["what"])] == [2, 1, 1, 2]  # control, issue
+    assert of(sync) == [2, 1, 1, 2]  # control, issue
 
 
 def test_text_and_tables_are_arithmetic():

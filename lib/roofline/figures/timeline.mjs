@@ -9,29 +9,32 @@ import { button, clamp, fitted, line, make, show, significant, sized, speaker, s
 const ISSUE = 1, CONTROL = 2, TRANSPOSE = 3;
 const HEIGHTS = { cause: 18, dma: 34, throttle: 20 };  // px; 24 for the rest
 const KIND = ["", "starts a transfer", "control: no work", "transpose: it moves data"];
-const CLOSEST = 8;  // ns: the shortest stretch that fills the width
+const CLOSEST = 8;  // ns: the shortest view
 // What is drawn on a tile of 8 by 8 px: each pattern is one shape.
 const WEAVES = ["", "M-2 2 2-2M0 8 8 0M6 10 10 6", "M-2 6 2 10M0 0 8 8M6-2 10 2", "dots", "M0 4H8",
   "M4 0V8", "M-2 2 2-2M0 8 8 0M6 10 10 6M-2 6 2 10M0 0 8 8M6-2 10 2", "M0 4H8M4 0V8"];
 
 const ns = (t) => String(Math.round(t)).replace(/\B(?=(\d{3})+$)/g, ",");
 const strong = (words) => make("strong", {}, words);
-
 // Columns of a lane in absolute ns; what was left out as saying nothing is filled in.
-function unpack(lane, origin) {
+function unpack(lane, origin, words) {
   let at = origin;
   const numbers = (text) => text.split(" ").map((one) => parseInt(one, 36));
   const starts = numbers(lane.start).map((step) => (at += step)), found = { ...lane, starts };
   for (const name of ["long", "what", "n", "busy", "band", "line", "level", "packets", "bytes"]) {
-    found[name] = lane[name] ? numbers(lane[name]) : new Array(starts.length).fill(name === "n" ? 1 : 0);
+    found[name] = lane[name] ? numbers(lane[name]) : starts.map(() => (name === "n" ? 1 : 0));
   }
+  // Packets and causes have no words of their own.
+  const own = (i, nothing) => found.what.map((what) =>
+    (["cause", "dma", "fetch"].includes(lane.kind) ? nothing : words[what][i]));
   return { ...found, ends: starts.map((t, i) => t + found.long[i]),
+    texts: own(0, ""), of: own(1, -1), tall: own(2, 100),
     top: Math.max(1, ...found.level), bands: 1 + Math.max(0, ...found.band) };
 }
 
 function render({ model, el }) {
   const first = model.get("from"), last = model.get("to"), causes = model.get("causes");
-  const lanes = model.get("lanes").map((lane) => unpack(lane, first))
+  const lanes = model.get("lanes").map((lane) => unpack(lane, first, model.get("words")))
     .sort((a, b) => a.core - b.core || (b.kind === "cause") - (a.kind === "cause"));
   const cores = [...new Set(lanes.map(({ core }) => core))];
   const least = Math.min(CLOSEST, last - first);
@@ -59,8 +62,8 @@ function render({ model, el }) {
   // How an event is drawn: the family of its colour, its pattern.
   const look = (lane, i) => (lane.kind === "cause"
     ? [causes[lane.what[i]].family, causes[lane.what[i]].pattern]
-    : lane.kind === "throttle" && lane.of[lane.what[i]] === CONTROL ? ["time", 0]
-    : [lane.kind, { [ISSUE]: 4, [CONTROL]: 0, [TRANSPOSE]: 1 }[lane.of[lane.what[i]]] ?? 0]);
+    : lane.kind === "throttle" && lane.of[i] === CONTROL ? ["time", 0]
+    : [lane.kind, { [ISSUE]: 4, [CONTROL]: 0, [TRANSPOSE]: 1 }[lane.of[i]] ?? 0]);
 
   // --- the picture -------------------------------------------------------------------------
 
@@ -98,8 +101,7 @@ function render({ model, el }) {
     if (lane.ends[i] < state.from || lane.starts[i] > state.to) return null;
     const x = Math.max(X(lane.starts[i]), left - 1), w = Math.min(X(lane.ends[i]), right + 1) - x;
     const band = h / lane.bands;
-    const share = lane.level[i] ? lane.level[i] / lane.top : lane.kind === "throttle"
-      ? lane.heights[lane.what[i]] / 100 : (lane.of[lane.what[i]] === CONTROL ? 0.35 : 1) * (lane.busy[i] || 100) / 100;
+    const share = lane.level[i] ? lane.level[i] / lane.top : lane.tall[i] * (lane.busy[i] || 100) / 1e4;
     const tall = lane.kind === "cause" ? band - 2 : Math.max(band * share, 2);
     return [x, y + band * (lane.band[i] + 1) - tall, Math.max(w, 1), tall];
   }
@@ -111,7 +113,7 @@ function render({ model, el }) {
       if (!at) return;
       const [x, y, w, h] = at, style = look(lane, i);
       const picked = state.cause >= 0 && lane.kind === "cause" && lane.what[i] !== state.cause;
-      const key = `${style} ${picked} ${lane.of[lane.what[i]] === CONTROL}`;
+      const key = `${style} ${picked}`;
       if (!groups.has(key)) groups.set(key, { style, picked, wide: "", thin: "", tops: "", seams: "" });
       const group = groups.get(key);
       if (w < 3) {
@@ -122,8 +124,10 @@ function render({ model, el }) {
       group.tops += `M${x.toFixed(1)} ${y + 1}h${w.toFixed(1)}`;
       if (!lane.level[i]) group.seams += `M${x.toFixed(1)} ${y}v${h}`;
       const names = lane.kind === "cause" ? [causes[lane.what[i]].name, String(lane.what[i] + 1)]
-        : lane.level[i] || h < 14 ? [] : [lane.words[lane.what[i]]];
-      const name = names.find((one) => 7 * one.length + 6 < w);
+        : h < 14 ? [] : [lane.texts[i]];
+      // What the next event leaves of it.
+      const room = lane.kind === "cause" ? w : Math.min(w, X(lane.starts[i + 1] ?? last + 1e9) - x);
+      const name = names.find((one) => one && 7 * one.length + 6 < room);
       if (name && x + 3 > busy) {
         words.push(make("svg:text", { x: x + 3, y: y + h / 2 + 4.5,
           class: style[1] ? "rl-on" : "rl-in" }, name));
@@ -213,13 +217,11 @@ function render({ model, el }) {
         lane.packets[i] ? `${ns(lane.packets[i])} start here, with ${show(lane.bytes[i], "B")}.`
           : "None starts here."}${cause}`];
     }
-    const what = lane.words[lane.what[i]], kind = lane.kind === "throttle" ? "" : KIND[lane.of[lane.what[i]]];
-    if (n > 1) {
-      return [head(`${ns(n)} drawn as one, most often ${what}`), `, ${when}, busy ${
-        lane.busy[i]} % of it${kind ? `; ${kind}` : ""}.${cause}`];
-    }
-    return [head(what), `, ${when}${kind ? `; ${kind}` : ""}.${
-      lane.line[i] ? ` Line: ${lane.lines[lane.line[i]]}.` : ""}${cause}`];
+    const kind = lane.kind === "throttle" ? "" : KIND[lane.of[i]], what = lane.texts[i];
+    return n > 1 ? [head(`${ns(n)} drawn as one, most often ${what}`), `, ${when}, busy ${
+      lane.busy[i]} % of it${kind ? `; ${kind}` : ""}.${cause}`]
+      : [head(what), `, ${when}${kind ? `; ${kind}` : ""}.${
+      lane.line[i] ? ` Line: ${model.get("lines")[lane.line[i]]}.` : ""}${cause}`];
   }
 
   // --- what is shown -----------------------------------------------------------------------
@@ -239,7 +241,6 @@ function render({ model, el }) {
     view(t - share * long, t + (1 - share) * long);
   }
   const whole = () => view(first, last);
-  const nowhere = () => say([`${rows[state.lane].lane.name}: no further event.`]);
   function choose(lane, event, aloud = true) {
     Object.assign(state, { lane, event });
     const one = rows[lane].lane, from = one.starts[event], to = one.ends[event];
@@ -253,7 +254,8 @@ function render({ model, el }) {
   function next(by) {
     const { lane } = rows[state.lane], shown = lane.starts.findIndex((_, i) => lane.ends[i] > state.from);
     const at = state.event >= 0 ? state.event + by : by > 0 ? shown : shown - 1;
-    return at >= 0 && at < lane.starts.length ? choose(state.lane, at) : nowhere();
+    return lane.starts[at] === undefined ? say([`${lane.name}: no further event.`])
+      : choose(state.lane, at);
   }
   function change(by) {
     state.lane = clamp(state.lane + by, 0, rows.length - 1);
@@ -360,7 +362,7 @@ function render({ model, el }) {
     node.setAttribute("aria-label", words);
     return node;
   };
-  const has = (test) => lanes.some((lane) => lane.of.some(test));
+  const has = (test) => lanes.some((lane) => lane.kind !== "throttle" && lane.of.some(test));
   const key = make("p", { class: "rl-key" }, ...[["tensor", 1, "transpose", (of) => of === TRANSPOSE],
     ["sync", 4, "starts a transfer", (of) => of === ISSUE],
     ["sync", 0, "low: control, no work", (of) => of === CONTROL]].flatMap(([family, pattern, words, test]) =>

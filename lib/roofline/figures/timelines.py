@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 BUDGET = 40_000  # bytes of JSON that a figure may bring to its page
 BLOCKS = 4_000   # more can never fit into it
 NAMES = 60       # distinct opcodes, and source lines, that keep their name
+Word = tuple[str, int, int]  # a name, one of the next line, percent of the lane's height
 WORK, ISSUE, CONTROL, TRANSPOSE, LEVEL = range(5)  # what a block is; the page draws each its way
 SHOWN = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd",
          "sync": "Sync"}
@@ -78,8 +79,10 @@ def timeline(profile: Profile, ledger: Ledger | None = None) -> Live:
         drawn = [(lane, lane.blocks(cell)) for lane in (*causes, *lanes)]
         if sum(len(block["start"]) for _, block in drawn) > BLOCKS:
             return None
-        found = {**data, "lanes": [lane.packed(block, t0) for lane, block in drawn],
-                 "merged": _merging(drawn, cell)}
+        words: dict[Word, int] = {}
+        lines: dict[str, int] = {"": 0}
+        found = {**data, "lanes": [lane.packed(block, t0, words, lines) for lane, block in drawn],
+                 "words": list(words), "lines": list(lines), "merged": _merging(drawn, cell)}
         return found if len(to_json(found)) <= BUDGET else None
 
     cells = [m * 10**k for k in range(len(str(t1 - t0))) for m in (1, 2, 3, 4, 5, 6, 8)]
@@ -170,7 +173,7 @@ def _ledger_rows(rows: Sequence[Row], pieces: Sequence[Ints]) -> list[list[str]]
 def _lane_rows(lanes: Sequence[_Lane], t0: int, t1: int) -> list[list[str]]:
     found = [["core", "lane", "rows", "busy", "of the time", "first start", "last end"]]
     for lane in lanes:
-        works = ~np.isin(lane.of[lane.what], (ISSUE, CONTROL)) if lane.of.size else slice(None)
+        works = ~np.isin(lane.of, (ISSUE, CONTROL))
         start, end = lane.start[works], lane.end[works]
         busy = Spans.of(np.maximum(start, t0), np.minimum(end, t1)).length
         first, last = ((_ns(start.min()), _ns(end.max())) if start.size else ("", ""))
@@ -199,9 +202,8 @@ class _Lane:
 
     kind    an engine, "dma", "fetch", "throttle" or "cause"
     what    each event's index into `words`
-    words   what it is called
-    of      WORK ... LEVEL of each of the words; empty for causes
-    more    further columns that only single events keep: "line"
+    words   what it is called, what it is and how high it is drawn; empty for causes
+    line    each event's index into `lines`, the source lines
     nbytes  of packets: bytes each carries; they are drawn as how many are under way
     """
 
@@ -211,43 +213,58 @@ class _Lane:
     start: Ints
     end: Ints
     what: NDArray[Any]
-    words: Sequence[str]
-    of: NDArray[Any] = field(default_factory=lambda: np.zeros(0, int))
-    heights: Sequence[int] = ()
-    more: dict[str, tuple[NDArray[Any], Sequence[str]]] = field(default_factory=dict)
+    words: Sequence[Word] = ()
+    line: NDArray[Any] | None = None
+    lines: Sequence[str] = ()
     nbytes: Ints | None = None
+
+    @property
+    def of(self) -> NDArray[Any]:
+        """WORK ... LEVEL, of each event; of a cause LEVEL."""
+        return np.array([of for _, of, _ in self.words] or [LEVEL])[self.what if self.words else
+                                                                     np.zeros_like(self.what)]
 
     def blocks(self, cell: int) -> dict[str, Any]:
         """Columns of what is drawn when nothing finer than `cell` ns is."""
         if self.nbytes is not None:
             return _levels(self.start, self.end, self.nbytes, cell)
         # Merged, a block has the looks of what most of it is; control stays apart from work.
-        group = self.what if self.kind in ("cause", "throttle") else (
-            self.of[self.what] == CONTROL)
+        group = self.what if self.kind in ("cause", "throttle") else self.of == CONTROL
         found = _merged(self.start, self.end, group, self.what, cell)
-        for name, (values, _) in self.more.items():
-            found[name] = np.where(found["n"] == 1, values[found["row"]], 0)
+        if self.line is not None:
+            found["line"] = np.where(found["n"] == 1, self.line[found["row"]], 0)
         if self.kind == "cause":
             found["band"] = _bands(found["start"], found["end"])
         return found
 
-    def packed(self, block: dict[str, Any], t0: int) -> dict[str, Any]:
-        """The lane for its page: starts as steps, columns that say nothing left out."""
+    def packed(self, block: dict[str, Any], t0: int, words: dict[Word, int],
+               lines: dict[str, int]) -> dict[str, Any]:
+        """The lane for its page: starts as steps, columns that say nothing left out.
+
+        words, lines   those of all lanes, and their places: this one's are added
+        """
         start, long = block["start"], block["end"] - block["start"]
         found: dict[str, Any] = {
-            "core": self.core, "kind": self.kind, "name": self.name, "words": list(self.words),
-            "of": self.of.tolist(), "heights": list(self.heights),
+            "core": self.core, "kind": self.kind, "name": self.name,
             "start": _text(np.diff(start, prepend=t0)), "long": _text(long)}
         if "n" in block and (block["n"] > 1).any():
             share = np.rint(100 * block["busy"] / np.maximum(long, 1)).astype(int)
             found |= {"n": _text(block["n"]),
                       "busy": _text(np.where(block["n"] > 1, np.maximum(share, 1), 0))}
-        for name in ("what", "band", "level", "packets", "bytes", *self.more):
+        if self.words:
+            block = {**block, "what": _placed(block["what"], self.words, words)}
+        if self.line is not None:
+            block = {**block, "line": _placed(block["line"], self.lines, lines)}
+        for name in ("what", "band", "line", "level", "packets", "bytes"):
             if name in block and block[name].any():
                 found[name] = _text(block[name])
-        if "line" in found:
-            found["lines"] = list(self.more["line"][1])
         return found
+
+
+def _placed(column: NDArray[Any], names: Sequence[Any], places: dict[Any, int]) -> NDArray[Any]:
+    """Indices into `names` as places among all that are used anywhere."""
+    used, which = np.unique(column, return_inverse=True)
+    return np.array([places.setdefault(names[i], len(places)) for i in used.tolist()])[which]
 
 
 def _lanes(whole: Timeline, t0: int, t1: int) -> list[_Lane]:
@@ -268,9 +285,9 @@ def _lanes(whole: Timeline, t0: int, t1: int) -> list[_Lane]:
                 what[(k == a) & (n == b)] = i
             lanes.append(_Lane(
                 core, "throttle", "Throttle", slow.start[slow.core == core],
-                slow.end[slow.core == core], what, [f"{a} of {b} cycles" for a, b in pairs],
-                np.array([WORK if a < b else CONTROL for a, b in pairs]),
-                [round(100 * min(max(a / b, 0), 1)) if b > 0 else 100 for a, b in pairs]))
+                slow.end[slow.core == core], what,
+                [(f"{a} of {b} cycles", WORK if a < b else CONTROL,
+                  round(100 * min(max(a / b, 0), 1)) if b > 0 else 100) for a, b in pairs]))
     return lanes
 
 
@@ -294,8 +311,8 @@ def _engines(core: int, own: Instructions) -> Iterator[_Lane]:
             # A word for each pair of opcode and kind: a matmul may be a transpose.
             pairs, what = np.unique(opcodes[here] * 5 + kind[here], return_inverse=True)
             yield _Lane(core, engine, SHOWN[engine], own.start[here], own.end[here], what,
-                        [names[pair // 5] for pair in pairs.tolist()], pairs % 5,
-                        more={"line": (lines[here], places)})
+                        [(names[pair // 5], pair % 5, 35 if pair % 5 == CONTROL else 100)
+                         for pair in pairs.tolist()], lines[here], places)
 
 
 def _named(column: NDArray[Any], names: Sequence[str], other: str
@@ -315,7 +332,7 @@ def _packets(core: int, packets: Packets) -> Iterator[_Lane]:
         here = which & (packets.core == core)
         if here.any():
             yield _Lane(core, kind, name, packets.start[here], packets.end[here],
-                        np.zeros(int(here.sum()), int), [], nbytes=packets.nbytes[here])
+                        np.zeros(int(here.sum()), int), nbytes=packets.nbytes[here])
 
 
 def _cause_lanes(pieces: Sequence[Ints], t0: int, t1: int) -> list[_Lane]:
@@ -327,7 +344,7 @@ def _cause_lanes(pieces: Sequence[Ints], t0: int, t1: int) -> list[_Lane]:
     lanes = []
     for c in np.unique(core[kept]).tolist():
         here = kept[core[kept] == c]
-        lanes.append(_Lane(c, "cause", "Causes", start[here], end[here], what[here], []))
+        lanes.append(_Lane(c, "cause", "Causes", start[here], end[here], what[here]))
     return lanes
 
 
