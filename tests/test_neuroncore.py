@@ -553,6 +553,34 @@ def streamed(a, b):
     return c
 
 
+def test_what_a_step_costs_besides_its_elements_is_a_wait_too():
+    run = nki.run(slow_step, ((128, 128), "bf16"), ((128, 512), "bf16"), n=30, data=False)
+    ideal = predict(run, without="all")
+    more = grown(predict(run, without=but("instruction")), ideal)
+    last = NS["trn2"]["vector"]  # after the last matmul there is only the way out
+    assert more == {"wait for vector": pytest.approx(29 * last, abs=5),
+                    "tail": pytest.approx(last, abs=5)}
+    # 30 starts cut to whole ns
+    more = grown(predict(run, without=but("weight load")), ideal, least=30)
+    assert more == {"weight load": pytest.approx(30 * 128 / 4 / CLOCK, abs=30)}
+
+
+def test_short_transfers_wait_for_their_issue():
+    """A row of 64 B is over long before the next transfer is issued, 0.6 us after this one."""
+    run = ran(4, "write", (64, 128, 32), elements=32)
+    more = grown(predict(run, without=but("issue")), predict(run, without="all"))
+    assert more["DMA issue"] == pytest.approx(sum(more.values()), rel=0.03)
+    assert more["DMA issue"] == pytest.approx(63 * 600, rel=0.05)
+
+
+def test_slow_engines_are_packet_cost():
+    run = ran(4, "copy", (64, 128, 2048), target="trn1")
+    more = grown(predict(run, without=but("rates")), predict(run, without="all"))
+    rate = constants(machine.trn1)["engine_mixed"].value / 1e9
+    lost = run.count.hbm_bytes / 16 * (1 / rate - 1 / PORT)
+    assert more == {"packet cost": pytest.approx(lost, rel=1e-3)}
+
+
 def test_one_buffer_is_waiting_for_transfers():
     """The next tile cannot come before the matmuls of the one before it are over."""
     run = nki.run(streamed, ((128, 128), "bf16"), ((20, 128, 512), "bf16"), data=False)
@@ -695,8 +723,11 @@ def test_the_profile_is_one(run):
     assert made.count == run.count
     for name in ENGINES:
         assert made.summary[f"{name}_engine_active_time"] == timeline.activity(name).length / 1e9
-    for row in range(len(own)):  # none starts before what it waited for has been issued
-        assert all(own.start[w] <= own.start[row] for w in own.predecessors(row))
+    transfers = own.issues
+    for row in range(len(own)):  # a transfer is over when its packets are, later than its row
+        waits = own.predecessors(row)
+        assert (own.end[waits][~transfers[waits]] <= own.start[row] + 1).all()
+        assert (own.start[waits] <= own.start[row]).all()
 
 
 @pytest.mark.parametrize("format", ["json", "parquet"])
@@ -728,6 +759,7 @@ def test_rows_name_opcodes_and_lines_as_the_profiler_does():
     ({"constants": {"luck": 1.0}}, "no constant 'luck'"),
     ({"constants": {"start": -1.0}}, "start = -1.0"),
     ({"constants": {"engine_read": math.nan}}, "engine_read = nan"),
+    ({"constants": {"engine_read": 0.0}}, "engine_read = 0.0; expected a number > 0 in B/s"),
     ({"buffers": 0}, "buffers: got 0"),
     ({"buffers": {"tile": 1.5}}, "buffers: got 1.5"),
     ({"machine": machine.trn1}, "machine.trn2"),
@@ -736,6 +768,22 @@ def test_rows_name_opcodes_and_lines_as_the_profiler_does():
 def test_it_says_what_it_cannot_take(options, said):
     with pytest.raises(ModelError, match=said):
         predict(ran(4, "copy", (4, 128, 2048)), **options)
+
+
+def test_it_takes_a_run_and_nothing_else():
+    with pytest.raises(ModelError, match=r"nki.run\(kernel"):
+        predict(ran(4, "copy", (4, 128, 2048)).count)
+
+
+@nki.jit
+def nothing(x):
+    return x
+
+
+def test_a_kernel_without_instructions_takes_its_start_and_its_end():
+    p = predict(nki.run(nothing, ((128, 128), "bf16"), data=False))
+    assert p.time == close(NS["trn2"]["start"] + NS["trn2"]["end"]) == close(p.serial)
+    assert not len(p.profile.timeline.instructions) and p.t_best == 0
 
 
 @pytest.mark.parametrize("chip", CHIPS)

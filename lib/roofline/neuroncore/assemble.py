@@ -48,7 +48,8 @@ class _Rows(NamedTuple):
     end: NDArray[np.float64]
     opcode: str
     engine: int
-    first: bool  # of its instruction: the row that others wait for, and that waits
+    waits: bool  # the first row of its instruction
+    done: bool   # the last: others wait for it
     macs: int = 0
     shape: tuple[int, int, int] = (0, 0, 0)
     dtype: str = ""
@@ -88,10 +89,10 @@ def _instructions(of: "Prediction") -> Instructions:
     end = np.concatenate([rows.end for rows in made]) if made else np.zeros(0)
     # LDWEIGHTS before the MATMUL that it starts with; else the order of the kernel
     order = np.lexsort((column(int, lambda r: r.opcode == MATMUL), owner, np.floor(start)))
-    first = column(bool, lambda r: r.first)[order]
+    first, last = (column(bool, value)[order] for value in (lambda r: r.waits, lambda r: r.done))
     owner = owner[order]
     row_of = np.zeros(len(of.graph.core), np.int64)
-    row_of[owner[first]] = np.flatnonzero(first)
+    row_of[owner[last]] = np.flatnonzero(last)
     counts = np.array([len(waits) for waits in of.graph.after], np.int64)
     flat = np.fromiter((w for waits in of.graph.after for w in waits), np.int64, counts.sum())
     pointer = np.r_[0, np.cumsum(counts)]
@@ -144,12 +145,12 @@ def _kinds(of: "Prediction") -> list[list[_Rows]]:
         moved = {"read": read, "written": written}
         if isinstance(price, Transfer):
             name = opcode if opcode.startswith("DMA_") else f"DMA_{opcode}"
-            found.append([_Rows(rows, start[rows], end[rows], name, SYNC, True, **moved)])
+            found.append([_Rows(rows, start[rows], end[rows], name, SYNC, True, True, **moved)])
         elif price.shape[0]:
             found.append(_matmuls(price, rows, start[rows], end[rows], over[rows], load[rows]))
         else:
             found.append([_Rows(rows, start[rows], over[rows], opcode, price.engine, True,
-                                **moved)])
+                                True, **moved)])
     return found
 
 
@@ -162,11 +163,12 @@ def _matmuls(price: Any, rows: Ints, start: NDArray, end: NDArray, over: NDArray
     for i in range(price.passes):
         at = start + i * step
         loading = load if i == 0 else np.maximum(at - price.load, start)
-        stop = over if i == price.passes - 1 else at + step
+        last = i == price.passes - 1
+        stop = over if last else at + step
         found += [
             _Rows(rows, loading, np.minimum(loading + price.load, at), WEIGHTS, *same, i == 0,
-                  transpose=False),
-            _Rows(rows, at, stop, MATMUL, *same, False, K * M * N, price.shape, price.dtype,
+                  False),
+            _Rows(rows, at, stop, MATMUL, *same, False, last, K * M * N, price.shape, price.dtype,
                   price.passes, price.transpose)]
     return found
 

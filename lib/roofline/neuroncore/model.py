@@ -188,6 +188,9 @@ def predict(run: Run, machine: Machine | None = None, buffers: Buffers = 2, with
 
     Raises ModelError for an unknown name or a machine of another chip or scope.
     """
+    if not isinstance(run, Run):
+        raise ModelError(f"predict: got {type(run).__name__}; expected what nki.run(kernel, ...) "
+                         "returned. data=False is enough")
     off = mechanisms_of(without)
     shipped = machines.get(run.target.key, "core")
     core = shipped if machine is None else machine

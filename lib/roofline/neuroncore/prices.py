@@ -140,8 +140,9 @@ class Prices:
         for name, value in given.items():
             if name not in table:
                 raise ModelError(f"constants: no constant {name!r}; known: {', '.join(table)}")
-            if not 0 <= value < float("inf"):
-                raise ModelError(f"constants: {name} = {value!r}; expected a number >= 0 in "
+            least = "> 0" if table[name].unit == "B/s" else ">= 0"
+            if not (0 <= value < math.inf and (value or least == ">= 0")):
+                raise ModelError(f"constants: {name} = {value!r}; expected a number {least} in "
                                  f"{table[name].unit}")
         values = {name: row.value for name, row in table.items()} | dict(given)
         for name in without:
@@ -157,12 +158,13 @@ class Prices:
             limit = min([limit, *(_together(*each, values) for each in moving)])
         self.rate = limit / 1e9  # of one engine, B/ns
         self.transposing = _transposing(core) if "rates" not in without else {}
-        self.throttled = core.facts["throttle_start"].value if self.ns["throttle"] else 1.0
+        slow = core.facts.get("throttle_start")  # NeuronCore-v2 has none
+        self.throttled = slow.value if slow and self.ns["throttle"] else 1.0
         self._known: dict[tuple, Step | Transfer] = {}
 
     def of(self, work: Work, reads: tuple, writes: tuple) -> Step | Transfer:
         """The price of an instruction of a trace."""
-        key = (work, *[p[1] for p in reads], *[p[1] for p in writes])
+        key = (work, len(reads), *[p[1] for p in reads], *[p[1] for p in writes])
         found = self._known.get(key)
         if found is None:
             found = self._price(work, [p[1] for p in reads], [p[1] for p in writes])
