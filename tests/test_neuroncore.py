@@ -118,6 +118,31 @@ def test_matmuls_follow_each_other_at_the_issue_interval(dtype, N, cycles):
     assert many - few == close(1000 * (cycles / CLOCK + passes * NS["trn2"]["matmul"]))
 
 
+@nki.jit
+def once(a, b, double=False):
+    """One matmul of fp8 tiles; double: two rows of K in each row of the array."""
+    at, bt = (nl.ndarray(t.shape, dtype=t.dtype, buffer=nl.sbuf) for t in (a, b))
+    nisa.dma_copy(dst=at, src=a)
+    nisa.dma_copy(dst=bt, src=b)
+    total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    mode = nisa.matmul_perf_mode.double_row if double else nisa.matmul_perf_mode.none
+    nisa.nc_matmul(dst=total, stationary=at, moving=bt, perf_mode=mode)
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=out, src=total)
+    c = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=c, src=out)
+    return c
+
+
+@pytest.mark.parametrize(("K", "double"), [((128,), False), ((128, 2), True)])
+def test_fp8_is_faster_by_rows_of_two_not_by_columns(K, double):
+    """512 columns take 512 cycles either way; in double row mode they are of K = 256."""
+    run = nki.run(once, ((*K, 128), "float8_e4m3"), ((*K, 512), "float8_e4m3"), double=double,
+                  data=False)
+    assert predict(run).parts["tensor"] == close(512 / CLOCK + NS["trn2"]["matmul"])
+    assert run.count.work == {"fp8": 2 * 128 * (2 if double else 1) * 128 * 512}
+
+
 def test_throttling_takes_half_of_its_time():
     run = ran(4, "moving_sweep", (128, 128), (128, 512), n=200)
     lost = predict(run).time - predict(run, without="throttle").time
