@@ -8,8 +8,9 @@ Ignores   bank conflicts, row and column tiling side by side, what another core 
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -291,6 +292,7 @@ class Prices:
 _COPIES = ("tensor_copy", "tensor_scalar")
 
 
+@lru_cache(maxsize=1 << 12)
 def runs_on(work: Work) -> int:
     """The engine: the one the source names; else Vector, else the first that may; DMA apart.
 
@@ -327,11 +329,6 @@ def _transposing(core: Machine) -> dict[str, float]:
     """Share of the copy rate a DMA transpose reaches; documented from trn2 on, assumed before."""
     own = core if "dma_transpose_efficiency.hbm" in core.facts else machine.get("trn2")
     return {side: own.facts[f"dma_transpose_efficiency.{side}"].value for side in ("hbm", "sbuf")}
-
-
-def fitted(key: str) -> Iterator[tuple[str, Constant]]:
-    """The constants of a chip that were fitted."""
-    return ((n, c) for n, c in constants(machine.get(key)).items() if c.kind == "fitted")
 
 
 def mechanisms_of(without: Any) -> frozenset[str]:
