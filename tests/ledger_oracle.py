@@ -100,6 +100,7 @@ class Swept:
     t_best: float
     roof: str  # "compute" or "memory"
     where: dict[str, set[tuple[int, int]]]  # cause that is a place -> its (core, ns)
+    matmuls: dict[str, list[tuple[Row, int, int]]]  # cause in slots -> the matmuls, their slots
 
 
 # --- cases ---------------------------------------------------------------------------------------
@@ -377,21 +378,22 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
 
     rows: Counter[str] = Counter()
     where: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    matmuls: dict[str, list[tuple[Row, int, int]]] = defaultdict(list)
     for core in cores:
         places = core.places(roof)
         for t in range(*part):
             where[places[t]].add((core.number, t))
         tally = Counter(places[t] for t in range(*part))
-        amounts = (_compute(core, roofs, tally, part, of_row, credited, skip)
+        amounts = (_compute(core, roofs, tally, part, of_row, credited, skip, matmuls)
                    if roof == "compute" else _memory(core, roofs, tally, part, skip))
         for cause, ns in amounts.items():
             rows[cause] += ns / w
     rows["uncounted work" if roof == "compute" else "extra bytes"] -= t_best
     rows["rounding"] += T - (part[1] - part[0])
-    return Swept(dict(rows), T, t_best, roof, where)
+    return Swept(dict(rows), T, t_best, roof, where, matmuls)
 
 
-def _compute(core, roofs, tally, part, of_row, credited, skip) -> Counter:
+def _compute(core, roofs, tally, part, of_row, credited, skip, matmuls) -> Counter:
     rows: Counter[str] = Counter()
     for place, ns in tally.items():
         if isinstance(place, str):
@@ -403,6 +405,8 @@ def _compute(core, roofs, tally, part, of_row, credited, skip) -> Counter:
         assert abs(share - inside(start, end, part)) < 1e-12
         if row.transpose and "transposes" not in skip:
             rows["transposes"] += slot * share
+            if slot * share:
+                matmuls["transposes"].append((row, start, end))
             continue
         u = row.flops / roofs.peak(credited(row))
         u_own = row.flops / roofs.peak(of_row(row))
@@ -418,6 +422,8 @@ def _compute(core, roofs, tally, part, of_row, credited, skip) -> Counter:
                 taken = min(amounts[cause], max(left, 0))
                 rows[cause] += taken * share
                 left -= taken
+                if abs(taken * share) > 1e-9:
+                    matmuls[cause].append((row, start, end))
         rows["pipeline"] += left * share
         rows["uncounted work"] += u * share
     return rows

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -448,6 +449,27 @@ def test_a_place_has_the_stretches_of_the_walk(run, on, count):
         assert all(0 <= t < run.timeline.end for _, t in points), row.cause
         if row.cause in BY_PLACE:
             assert set(points) == swept.where.get(row.cause, set()), row.cause
+
+
+@settings(deadline=None, max_examples=200)
+@given(runs(), st.sampled_from(MACHINES), counts)
+def test_a_cause_in_matmuls_names_them_and_lies_in_their_slots(run, on, count):
+    swept = walked(run, on, count)
+    if not swept:
+        return
+    own = run.timeline.instructions
+    for row in gaps.ledger(run, on, count).rows:
+        if row.cause not in (*PEELS, "transposes"):
+            continue
+        matmuls = swept.matmuls[row.cause]
+        assert Counter((m.core, m.start, m.end) for m, _, _ in matmuls) == Counter(
+            (int(own.core[i]), int(own.start[i]), int(own.end[i]))
+            for i in row.events.instructions), row.cause
+        slots = {(m.core, t) for m, start, end in matmuls for t in range(start, end)}
+        points = {(int(core), t) for core, start, end in row.stretches
+                  for t in range(int(start), int(end))}
+        assert points <= slots, row.cause
+        assert points or all(start == end for _, start, end in matmuls), row.cause
 
 
 # --- two real files ------------------------------------------------------------------------------
