@@ -26,6 +26,7 @@ from .record import Profile, ProfileError, Value
 
 PIECE = 2**18  # rows decoded at once
 DEEP = 4       # folders to look into: <data path>/profiles/global/<name>@latest
+MANY = 10_000  # of one depth at most
 DEVICE = ("Summary", "Instruction", "DmaPacket")  # a directory with one of them holds a profile
 HOW = "Write the tables with a Neuron Explorer of schema 7.x: view --output-format parquet"
 
@@ -72,16 +73,15 @@ def from_parquet(path: Path | str) -> Profile:
     that nothing can be read without, values that cannot be.
     """
     directory = _find(Path(path))
-    name = directory.name
+    name = _name(directory)
     metadata = _record(directory, "Metadata")
     schema = str(metadata.get("profile_schema_version") or "")
-    found = {table: _read(directory, table, schema) for table in TABLES}
     cores = metadata.get("num_physical_cores")
     if cores not in (1, 2):
-        cores = 1 + max((int(table.ints["core"].max(initial=0)) for table in found.values()
-                         if table is not None and "core" in table.ints), default=0)
-    own = _instructions(found["Instruction"], found["Flow"], cores)
-    moved, slow, on = _packets(found["DmaPacket"], cores), found["Throttle"], found["ActiveTime"]
+        cores = 1 + max(_last_core(directory, table) for table in ("Instruction", "DmaPacket"))
+    own = _instructions(_read(directory, "Instruction", schema), directory, schema, cores)
+    moved = _packets(_read(directory, "DmaPacket", schema), cores)
+    slow, on = _read(directory, "Throttle", schema), _read(directory, "ActiveTime", schema)
     throttled = Read(columns.no_throttles()) if slow is None else columns.throttles(
         slow.where, core=slow.core(cores), start=slow.ints["start"], end=slow.end, k=slow.ints["k"],
         n=slow.ints["n"], kind=slow.texts.get("kind"), names=slow.times)
@@ -149,25 +149,37 @@ def throttle_cells(summary: Mapping[str, Value]) -> tuple[list[dict[str, Any]], 
 
 def _find(path: Path) -> Path:
     """The directory with the tables of one device profile: this one, or the only one below."""
+    name = _name(path)
     if not path.exists():
-        raise ProfileError(f"{path.name}: there is no such directory")
+        raise ProfileError(f"{name}: there is no such directory")
     if path.is_file():
         path = path.parent
-    arrow()
-    if any(_files(path, table) for table in DEVICE):
-        return path
-    inner = sorted({file.parent for deep in range(1, DEEP + 1)
-                    for file in path.glob("/".join("*" * deep) + "/*.parquet")})
-    inner = [folder for folder in inner if any(_files(folder, table) for table in DEVICE)]
+    level, inner = [path], []
+    for _ in range(DEEP + 1):
+        inner += [folder for folder in level if any(_files(folder, table) for table in DEVICE)]
+        if inner == [path]:
+            return path
+        level = [below for folder in level for below in _folders(folder)][:MANY]
     if not inner:
-        raise ProfileError(f"{path.name}: no Summary, Instruction or DmaPacket table in it or "
-                           f"{DEEP} folders down: expected <Table>.parquet files of a device "
-                           "profile, as neuron-explorer view --output-format parquet writes them")
+        raise ProfileError(f"{name}: no Summary, Instruction or DmaPacket table in it or {DEEP} "
+                           "folders down: expected <Table>.parquet files of a device profile, as "
+                           "neuron-explorer view --output-format parquet writes them")
     if len(inner) > 1:
         some = ", ".join(str(folder.relative_to(path)) for folder in inner[:5])
-        raise ProfileError(f"{path.name}: {len(inner)} profiles in it: read one of "
+        raise ProfileError(f"{name}: {len(inner)} profiles in it: read one of "
                            f"{columns.printable(some, 300)}{', ...' if len(inner) > 5 else ''}")
     return inner[0]
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Folders in a folder, in order; none of one that may not be listed."""
+    with contextlib.suppress(OSError):
+        return sorted(entry for entry in folder.iterdir() if entry.is_dir())
+    return []
+
+
+def _name(path: Path) -> str:
+    return columns.printable(path.name or path.absolute().name, 200)
 
 
 def _files(directory: Path, table: str) -> list[Path]:
@@ -179,12 +191,12 @@ def _files(directory: Path, table: str) -> list[Path]:
             parts[-1 if match[1] is None else int(match[1])] = file
     numbers = sorted(parts)
     if len(numbers) > 1 and numbers[0] < 0:
-        raise ProfileError(f"{directory.name}: {table}.parquet and {parts[numbers[1]].name} are "
+        raise ProfileError(f"{_name(directory)}: {table}.parquet and {parts[numbers[1]].name} are "
                            "both there, of two runs it seems: expected the one or the numbered "
                            "parts. Write the tables again into an empty directory")
     if numbers and numbers[0] >= 0 and numbers != list(range(len(numbers))):
         gap = next(i for i, number in enumerate(numbers) if number != i)
-        raise ProfileError(f"{directory.name}: {table}_{gap}.parquet is missing: there are parts "
+        raise ProfileError(f"{_name(directory)}: {table}_{gap}.parquet is missing: there are parts "
                            f"up to {parts[numbers[-1]].name}. Copy the directory again")
     return [parts[number] for number in numbers]
 
@@ -204,17 +216,21 @@ def _readable(where: str) -> Iterator[None]:
 
 
 def _rows(directory: Path, table: str, most: int = 100_000) -> list[dict[str, Any]]:
-    """A small table, all columns, as one dict a row; [] when it has no file."""
-    pq = arrow()[2]
+    """A small table, its columns of plain values, as one dict a row; [] when it has no file."""
+    pa, _, pq = arrow()
     found: list[dict[str, Any]] = []
     for file in _files(directory, table):
-        where = f"{directory.name}: {file.name}"
+        where = f"{_name(directory)}: {file.name}"
         with _readable(where):
             whole = pq.ParquetFile(file)
             if whole.metadata.num_rows > most:
                 raise ProfileError(f"{where}: expected up to {most:,} rows, got "
                                    f"{whole.metadata.num_rows:,}")
-            found += whole.read().to_pylist()
+            plain = [field.name for field in whole.schema_arrow
+                     if not (pa.types.is_nested(field.type) or pa.types.is_temporal(field.type))]
+            cells = whole.read(columns=plain)
+            cells.validate(full=True)
+            found += cells.to_pylist()
     return found
 
 
@@ -222,8 +238,8 @@ def _record(directory: Path, table: str) -> dict[str, Any]:
     """The only row of a table, {} when it has no file."""
     rows = _rows(directory, table)
     if len(rows) > 1:
-        raise ProfileError(f"{directory.name}: {table}: expected 1 row, got {len(rows)}. Write the "
-                           "tables of one execution")
+        raise ProfileError(f"{_name(directory)}: {table}: expected 1 row, got {len(rows)}. Write "
+                           "the tables of one execution")
     return rows[0] if rows else {}
 
 
@@ -321,48 +337,58 @@ def _joined(pieces: list[Any], kind: type) -> NDArray[Any]:
     return np.concatenate(pieces) if pieces else np.zeros(0, kind)
 
 
-def _read(directory: Path, table: str, schema: str) -> _Table | None:
-    """The columns of TABLES that this table has; None when it has no file."""
+def _read(directory: Path, table: str, schema: str,
+          wanted: Mapping[str, tuple[str, ...]] | None = None) -> _Table | None:
+    """The wanted columns (those of TABLES) that this table has; None when it has no file."""
+    wanted = wanted or TABLES[table]
     files = _files(directory, table)
     if not files:
         return None
     pa, _, pq = arrow()
-    read = {name: _Column() for name in TABLES[table]}
+    read = {name: _Column() for name in wanted}
     found: dict[str, str] = {}
     size = 0
     for file in files:
-        where = f"{directory.name}: {file.name}"
+        where = f"{_name(directory)}: {file.name}"
         with _readable(where):
             footer = pq.ParquetFile(file)
             kinds = {field.name: field.type for field in footer.schema_arrow}
-        names = _named(where, table, kinds, schema)
+        names = _named(where, table, kinds, wanted, schema)
         found |= names
         with _readable(where):
             text = [name for name in names.values() if pa.types.is_string(kinds[name])]
             whole = pq.ParquetFile(file, metadata=footer.metadata, read_dictionary=text)
             for batch in whole.iter_batches(PIECE, columns=list(dict.fromkeys(names.values()))):
+                batch.validate(full=True)  # codes of damaged text may lie outside its dictionary
                 for name in read:
                     cells = (batch.column(names[name]) if name in names
                              else pa.nulls(len(batch), pa.int64()))
                     _add(f"{where}: {table}", names.get(name, name), name, cells, read, size)
                 size += len(batch)
-    return _Table(f"{directory.name}: {table}", size, found, read)
+    return _Table(f"{_name(directory)}: {table}", size, found, read)
 
 
-def _named(where: str, table: str, kinds: Mapping[str, Any], schema: str) -> dict[str, str]:
+def _last_core(directory: Path, table: str) -> int:
+    """The highest core in a table, 0 when it names none."""
+    found = _read(directory, table, "", {"core": _TIMES["core"]})
+    return int(found.ints["core"].max(initial=0)) if found and "core" in found.ints else 0
+
+
+def _named(where: str, table: str, kinds: Mapping[str, Any],
+           wanted: Mapping[str, tuple[str, ...]], schema: str) -> dict[str, str]:
     """Our names -> those of this file, of the columns it has. Raises when it lacks a needed one."""
     names = {name: next((other for other in others if other in kinds), "")
-             for name, others in TABLES[table].items()}
+             for name, others in wanted.items()}
     names = {name: other for name, other in names.items() if other}
     if "end" in names:
         names.pop("duration", None)
-    lacking = [name for name in TABLES[table] if name in NEEDED and name not in names]
-    if "start" in TABLES[table] and not {"end", "duration"} & set(names):
+    lacking = [name for name in wanted if name in NEEDED and name not in names]
+    if "start" in wanted and not {"end", "duration"} & set(names):
         lacking.append("end")
     if lacking:
-        wanted = " or ".join(TABLES[table][lacking[0]])
+        either = " or ".join(wanted[lacking[0]])
         newer = f" The tables say schema {columns.printable(schema, 20)}." if schema else ""
-        raise ProfileError(f"{where}: {table}: expected a column {wanted}, got "
+        raise ProfileError(f"{where}: {table}: expected a column {either}, got "
                            f"{columns.printable(', '.join(kinds), 200) or 'none'}.{newer} {HOW}")
     return names
 
@@ -431,7 +457,8 @@ def _multiplied(operands: Any, matmul: NDArray[np.bool_]) -> tuple[NDArray[Any],
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _instructions(own: _Table | None, flow: _Table | None, cores: int) -> Read[Instructions] | None:
+def _instructions(own: _Table | None, directory: Path, schema: str, cores: int
+                  ) -> Read[Instructions] | None:
     if own is None:
         return None
     macs = own.ints.get("macs")
@@ -450,11 +477,13 @@ def _instructions(own: _Table | None, flow: _Table | None, cores: int) -> Read[I
         operands=own.shapes, read=own.ints.get("read"), written=own.ints.get("written"),
         group=own.ints.get("group"), pc=own.ints.get("pc"), line=line or other, names=own.times,
         id=np.arange(own.size) if id is None else id,
-        before=None if flow is None or id is None else _before(id, flow))
+        before=None if id is None else _before(id, _read(directory, "Flow", schema)))
 
 
-def _before(ids: Ints, flow: _Table) -> tuple[Ints, Ints]:
+def _before(ids: Ints, flow: _Table | None) -> tuple[Ints, Ints] | None:
     """(row, id of a predecessor) of the edges from instruction to instruction."""
+    if flow is None:
+        return None
     names = ("instruction", "Instruction")
     held = flow.texts["from"].among(*names) & flow.texts["to"].among(*names)
     before, row = flow.ints["before"][held], columns.places(ids, flow.ints["after"][held])
