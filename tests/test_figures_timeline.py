@@ -118,6 +118,16 @@ def test_text_and_tables_are_arithmetic():
     assert f"{led.gap:,.1f}".removesuffix(".0") + " ns are to be explained" in text
 
 
+def test_a_time_below_the_roof_has_no_shares():
+    """Sixteen engines at once, 65,536 B in 100 ns: more than the 375 GB/s of the roof."""
+    of = timelines.profile(timelines.timeline(packets=[(0, 100, {"engine": e}) for e in range(16)]))
+    led = gaps.ledger(of, CORE, Count({}, 16 * 4096, 0))  # 65,536 B / 375 GB/s = 174.8 ns
+    live = figures.timeline(of, led)
+    assert ("T is 100 ns, T_best 174.8 ns: nothing is lost against this roof, 74.8 ns are "
+            "gained.") in live.text
+    assert {cause["share"] for cause in live.data["causes"]} == {""}
+
+
 def test_causes_lie_where_the_ledger_says_and_cover_no_other():
     led = small_ledger()
     live = figures.timeline(timelines.profile(small()), led)

@@ -128,7 +128,12 @@ def _ns(value: float) -> str:
 
 
 def _share(share: float) -> str:
-    return f"{units.significant(100 * share)} %" if np.isfinite(share) else ""
+    return f"{units.significant(100 * share)} %"
+
+
+def _of_gap(row: Row) -> str:
+    """A row's share; "" where the gap is 0 or negative, of which it would say nothing."""
+    return _share(row.share) if row.share * row.time > 0 else ""
 
 
 # --- words and tables ----------------------------------------------------------------------------
@@ -146,14 +151,16 @@ def _about(profile: Profile, whole: Timeline, t0: int, t1: int) -> str:
 
 def _gap(ledger: Ledger) -> str:
     largest = sorted(ledger.rows, key=lambda row: -row.time)[:3]
-    return (f"T is {_ns(ledger.t)}, T_best {_ns(ledger.t_best)}, so {_ns(ledger.gap)} are to be "
-            "explained. Most of it: " + ", ".join(
-                f"{row.cause} {_ns(row.time)} ({_share(row.share)})" for row in largest) + ".")
+    head = f"T is {_ns(ledger.t)}, T_best {_ns(ledger.t_best)}"
+    if ledger.gap <= 0:
+        return f"{head}: nothing is lost against this roof, {_ns(-ledger.gap)} are gained."
+    return (f"{head}, so {_ns(ledger.gap)} are to be explained. Most of it: " + ", ".join(
+        f"{row.cause} {_ns(row.time)} ({_share(row.share)})" for row in largest) + ".")
 
 
 def _cause(row: Row, pieces: int) -> dict[str, Any]:
     family, pattern = _STYLE.get(row.cause, ("time", 7))
-    return {"name": _cut(row.cause), "time": _ns(row.time), "share": _share(row.share),
+    return {"name": _cut(row.cause), "time": _ns(row.time), "share": _of_gap(row),
             "what": _cut(row.what, 240), "try": _cut(row.try_, 240), "family": family,
             "pattern": pattern, "pieces": pieces}
 
@@ -165,7 +172,7 @@ def _ledger_rows(rows: Sequence[Row], pieces: Sequence[Ints]) -> list[list[str]]
         if len(at):
             core, start, end = at[np.argmax(at[:, 2] - at[:, 1])]
             where = f"core {core}, {_ns(start)} to {_ns(end)}"
-        found.append([_cut(row.cause), _ns(row.time), _share(row.share), f"{len(at):,}", where,
+        found.append([_cut(row.cause), _ns(row.time), _of_gap(row), f"{len(at):,}", where,
                       _cut(row.what, 240), _cut(row.try_, 240)])
     return found
 
