@@ -72,6 +72,14 @@ def test_a_copy_is_a_load_and_then_a_store(partitions, elements, rows):
         c["start"] + 2 * moved(rows, 2 * elements) + c["end"])
 
 
+def test_a_store_keeps_its_engines():
+    c, rate = NS["trn1"], constants(machine.trn1)["engine_mixed"].value / 1e9
+    run = ran(4, "copy", (128, 2048), target="trn1")
+    begin = max(c["dma_latency"], c["dma_issue"])
+    once = begin + 8 * (c["packet"] + 4096 / rate) + c["dma_receipt"]
+    assert predict(run).time == close(c["start"] + 2 * once + c["store"] + c["end"])
+
+
 def test_a_row_longer_than_a_packet_is_cut():
     run = ran(4, "copy", (128, 5120), elements=5120)  # 10,240 B a row: 4096 + 4096 + 2048
     c = NS["trn2"]

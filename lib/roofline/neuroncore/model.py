@@ -85,14 +85,14 @@ def simulate(of: Graph, prices: list[Step | Transfer], rules: Prices, order: Ite
             start[i] = at
             end[i] = queue[core][which] = at + price.issue
             at += price.latency
-            port, done, firsts = ports[core][which], at, []
+            port, done, firsts, tail = ports[core][which], at, [], price.tail
             for g, ns in price.loads:
                 t = port[g]
                 if t < at:
                     t = at
                 firsts.append(t)
-                t += ns
-                port[g] = t + price.tail
+                t += ns + tail
+                port[g] = t
                 if t > done:
                     done = t
             packets[i] = firsts

@@ -111,7 +111,7 @@ class Transfer(NamedTuple):
     latency   from its start to its first packet
     loads     (DMA engine, ns), in order of engine
     tail      of each engine after its last packet, before the next transfer's
-    receipt   from the last packet until the bytes may be read
+    receipt   from then until the bytes may be read
     row       packets of one row: (bytes, ns) each
     rows      rows that each engine of `loads` moves
     """
