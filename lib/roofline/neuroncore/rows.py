@@ -1,9 +1,9 @@
 """Published times of kernels on NeuronCores, and which of them the cost model is held against.
 
-What was published, and which rows are usable, was frozen before the first prediction existed. What
-a row's kernel is was amended once since, by the notes and busy shares and for all rows of a rule: a
-block loads in one transfer, 8 buffers where none are declared, the next row made ready before this
-one. One row a published time:
+What was published, and which rows are usable, was frozen before the first prediction existed. Which
+kernel stands for a row was amended once since, by rules for all rows, from notes and busy shares: a
+block loads in one transfer; as many buffers as fit where none are declared; the next row tile is
+made ready before this one is multiplied. One row a published time:
 
   id .. grade   who published what; grades: A device counters or 3 hosts, B one careful source,
                 C derived from a utilisation, D a ceiling or an unstated chip, E host or bring-up,
@@ -16,7 +16,7 @@ one. One row a published time:
   kernel        which of kernels.py stands for it; a | b is two launches
   arguments     its arrays' dtypes and shapes; options: its keywords
   buffers       buffering depth: what the notes declare (1 or 2; psum= that of PSUM, where it is
-                another); 8 where they declare none and the compiler placed as many as fit
+                another); fit where they declare none and the compiler places what there is room for
   assumed       what the notes leave open and we filled in
 
 A row is usable if its kernel can be written from the published notes, its clock is the device's
@@ -34,6 +34,7 @@ from importlib.resources import files
 from typing import Any
 
 _ARRAY = re.compile(r"(\w+)\[([\d,]+)\]")
+AS_MANY_AS_FIT = 1000  # generations: what there is room for is less
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}  # the course's -> NumPy's
 
 
@@ -94,7 +95,8 @@ def _option(text: str) -> tuple[str, Any]:
 def _depths(text: str) -> Mapping[str, int]:
     """"2 psum=1" -> {"sbuf": 2, "psum": 1}."""
     whole, _, banks = text.partition(" psum=")
-    return {"sbuf": int(whole or 8), "psum": int(banks or whole or 8)}
+    depth = int(whole) if whole.isdigit() else AS_MANY_AS_FIT
+    return {"sbuf": depth, "psum": int(banks) if banks else depth}
 
 
 @cache
