@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import json
 import os
 import random
 import resource
@@ -241,6 +242,31 @@ def test_a_real_profile_comes_back(tmp_path, name, format):
         pytest.skip("../shared/reference/real-profiles is not here")
     was = read(path)
     assert_same(was, read(write(was, tmp_path / "kept", format)))
+
+
+@pytest.mark.parametrize("name", ["fused-fp32-s512", "fused-bf16-s512"])
+def test_json_has_the_profilers_own_words(tmp_path, name):
+    path = SHARED / f"real-profiles/trn2-lnc2-attn-{name}.full.json"
+    if not path.exists():
+        pytest.skip("../shared/reference/real-profiles is not here")
+    real = json.loads(path.read_text())
+    made = json.loads(write(read(path), tmp_path / "kept").read_text())
+    assert made["summary"] == real["summary"]
+    for table in ("instruction", "dma", "ham", "active_time", "neff_node", "warnings"):
+        known = set().union(*real[table])
+        assert known >= set().union(*made[table]) - {"id"}, table
+    by_id = {row["id"]: row for row in real["instruction"]}
+    for row in made["instruction"]:
+        true = by_id[row["id"]]
+        for key in ("timestamp", "duration", "label", "opcode", "subgraph", "elements"):
+            assert row.get(key, 0) == true.get(key, 0), key
+        assert [one["id"] for one in row.get("predecessors", ())] == [
+            one["id"] for one in true.get("predecessors", ()) if one["id"] in by_id]
+    for own, true in zip(made["model_info"], real["model_info"], strict=True):
+        assert own.items() <= true.items()
+    key = ("start_ts", "end_ts", "engine", "pcore_idx")  # duration_ns is rounded by itself there
+    assert sorted(tuple(row[name] for name in key) for row in made["active_time"]) == sorted(
+        tuple(row[name] for name in key) for row in real["active_time"])
 
 
 # --- round trips of random profiles ---------------------------------------------------------------
@@ -535,12 +561,14 @@ def test_an_end_or_a_duration_is_needed(tables):
         from_parquet(tables)
 
 
-def test_dictionaries_and_other_widths_are_read_alike(tables):
+@pytest.mark.parametrize("text", ["dictionary", "large"])
+def test_dictionaries_and_other_widths_are_read_alike(tables, text):
     def encoded(table):
         for i, field in enumerate(table.schema):
             column = table.column(i)
             if field.type == pa.string():
-                column = column.combine_chunks().dictionary_encode()
+                column = (column.combine_chunks().dictionary_encode() if text == "dictionary"
+                          else column.cast(pa.large_string()))
             elif field.name in ("pcore_idx", "engine_idx"):
                 column = column.cast(pa.int8())
             elif field.name in ("hbm_read_bytes", "id", "in_id", "out_id"):
@@ -590,6 +618,24 @@ def test_nulls_are_unknown_and_where_that_cannot_be_an_error(tables):
     assert now.instructions.lines[now.instructions.line[3]] == ""
     edited(tables, "DmaPacket", with_null("transfer_bytes", 1))
     with pytest.raises(ProfileError, match=r"DmaPacket\[1\]\.transfer_bytes: .*got null"):
+        from_parquet(tables)
+
+
+@pytest.mark.parametrize("column", ["end_ts", "duration_ns"])
+def test_times_that_are_all_null_are_an_error(tables, column):
+    def change(table):
+        other = ({"end_ts", "duration_ns"} - {column}).pop()
+        at = table.drop_columns([other]).column_names.index(column)
+        return table.drop_columns([other]).set_column(at, column, pa.nulls(len(table), pa.int64()))
+
+    edited(tables, "DmaPacket", change)
+    with pytest.raises(ProfileError, match=rf"DmaPacket\[0\]\.{column}: expected a value"):
+        from_parquet(tables)
+
+
+def test_a_column_that_is_there_twice_is_an_error(tables):
+    edited(tables, "DmaPacket", lambda table: table.append_column("start_ts", table["end_ts"]))
+    with pytest.raises(ProfileError, match=r"DmaPacket\.parquet: expected a Parquet file"):
         from_parquet(tables)
 
 

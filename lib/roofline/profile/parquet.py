@@ -206,7 +206,7 @@ def _readable(where: str) -> Iterator[None]:
     """pyarrow's errors as ours, with the file's name."""
     try:
         yield
-    except (arrow()[0].ArrowException, OSError, ValueError, MemoryError) as error:
+    except (arrow()[0].ArrowException, OSError, ValueError, LookupError, MemoryError) as error:
         if isinstance(error, ProfileError):
             raise
         said = columns.printable(str(error).split("\n")[0], 120)
@@ -285,6 +285,11 @@ class _Column:
         return (pc.fill_null(array, null) if array.null_count else array).to_numpy()
 
 
+def _is_text(kind: Any) -> bool:
+    types = arrow()[0].types
+    return types.is_string(kind) or types.is_large_string(kind)
+
+
 def _nulls(array: Any) -> NDArray[np.bool_]:
     return array.is_null().to_numpy(zero_copy_only=False)
 
@@ -328,7 +333,7 @@ class _Table:
         """The core of each row. One core needs no column; of two, no core is not core 0."""
         core = self.ints.get("core", np.full(self.size, -1))
         if cores == 1:
-            core = np.where(core < 0, 0, core)
+            core = np.where(core == -1, 0, core)
         return columns.whole(self.where, self.names.get("core", "pcore_idx"), core, cores - 1,
                              "the physical core, as two took part," if cores == 2 else "the core")
 
@@ -356,14 +361,17 @@ def _read(directory: Path, table: str, schema: str,
         names = _named(where, table, kinds, wanted, schema)
         found |= names
         with _readable(where):
-            text = [name for name in names.values() if pa.types.is_string(kinds[name])]
+            text = [name for name in names.values() if _is_text(kinds[name])]
             whole = pq.ParquetFile(file, metadata=footer.metadata, read_dictionary=text)
             for batch in whole.iter_batches(PIECE, columns=list(dict.fromkeys(names.values()))):
                 batch.validate(full=True)  # codes of damaged text may lie outside its dictionary
                 for name in read:
                     cells = (batch.column(names[name]) if name in names
                              else pa.nulls(len(batch), pa.int64()))
-                    _add(f"{where}: {table}", names.get(name, name), name, cells, read, size)
+                    if cells.null_count and name in names and name in (*NEEDED, "end", "duration"):
+                        raise columns.bad(f"{where}: {table}", size + int(np.argmax(_nulls(cells))),
+                                          names[name], "a value", "null")
+                    _add(f"{where}: {table}.{names.get(name)}", name, cells, read)
                 size += len(batch)
     return _Table(f"{_name(directory)}: {table}", size, found, read)
 
@@ -393,15 +401,11 @@ def _named(where: str, table: str, kinds: Mapping[str, Any],
     return names
 
 
-def _add(where: str, label: str, name: str, cells: Any, read: Mapping[str, _Column],
-         before: int) -> None:
-    """One more piece of a column; `before` rows of the table came earlier."""
+def _add(where: str, name: str, cells: Any, read: Mapping[str, _Column]) -> None:
+    """One more piece of a column."""
     pa = arrow()[0]
     column = read[name]
     column.given |= cells.null_count < len(cells)
-    if cells.null_count and name in NEEDED:
-        at = int(np.argmax(_nulls(cells)))
-        raise columns.bad(where, before + at, label, "a value", "null")
     kind = cells.type.value_type if pa.types.is_dictionary(cells.type) else cells.type
     try:
         if name == "operands":
@@ -410,7 +414,7 @@ def _add(where: str, label: str, name: str, cells: Any, read: Mapping[str, _Colu
             column.pieces.append(_multiplied(cells, matmul))
         elif name in TEXT:
             column.pieces.append(column.codes(cells))
-        elif name in ("core", "group") and pa.types.is_string(kind):  # "sg01", "sg0000:193"
+        elif name in ("core", "group") and _is_text(kind):  # "sg01", "sg0000:193"
             codes = column.codes(cells)
             column.pieces.append(np.array([_number(name, i, text)
                                            for i, text in enumerate(column.place)])[codes])
@@ -418,7 +422,7 @@ def _add(where: str, label: str, name: str, cells: Any, read: Mapping[str, _Colu
             column.pieces.append(column.numbers(cells, -1 if name in ("core", "engine_idx") else 0))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         what = "text" if name in (*TEXT, "operands") else "whole numbers"
-        raise ProfileError(f"{where}.{label}: expected {what}, got {kind} "
+        raise ProfileError(f"{where}: expected {what}, got {kind} "
                            f"({columns.printable(error, 100)}). {HOW}") from None
 
 

@@ -412,8 +412,11 @@ def _save_json(tables: dict[str, Table], path: Path) -> None:
         if name in tables:
             table = {new: values for column, values in tables[name].items()
                      if (new := names.get(column, column)) is not None}
-            if name == "Instruction" and "Flow" in tables:
-                table["predecessors"] = _predecessors(tables)
+            if name == "Instruction":
+                found["model_info"] = _counts(table, metadata["num_physical_cores"])
+                table["label"] = np.where(table["opcode"] == MATMUL, "TensorMatrix", table["label"])
+                if "Flow" in tables:
+                    table["predecessors"] = _predecessors(tables)
             found[old] = _objects(table)
     with path.open("x", encoding="utf-8") as file:
         file.write(_HEAD)
@@ -444,6 +447,14 @@ def _cells(name: str, values: Any) -> list[Any]:
         return [None if cell is None else str(cell) for cell in cells]
     return [None if cell is None else int(cell) for cell in cells] if name == "transfer_rate" \
         else cells
+
+
+def _counts(table: Table, cores: int) -> list[dict[str, Any]]:
+    """How many instructions each engine of each core ran."""
+    return [{"sg_name": f"sg{core:02d}"} | {
+        f"{name}_engine_instruction_count":
+            int(((table["subgraph"] == core) & (table["label"] == label)).sum())
+        for name, label in _ENGINES.items()} for core in range(cores)]
 
 
 def _predecessors(tables: dict[str, Table]) -> list[list[dict[str, int]]]:
