@@ -439,6 +439,29 @@ def test_an_old_directory_returns_when_the_new_one_cannot_take_its_place(tmp_pat
     assert read(path).kind == "measured" and os.listdir(tmp_path) == ["kept"]
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_numbers_may_be_numpys_and_nan_is_unknown(tmp_path, format):
+    was = small()
+    odd = {"hbm_read_bytes": np.int64(65536), "mfu_estimated_percent": np.float64(0.25),
+           "mbu_estimated_percent": float("nan")}
+    assert_same(was, read(write(replace(was, summary=dict(was.summary) | odd),
+                                tmp_path / "kept", format)))
+
+
+def test_a_value_that_its_column_cannot_hold_is_named(tmp_path):
+    with pytest.raises(ProfileError, match=r"hbm_read_bytes: expected values of int64"):
+        write(replace(small(), summary={"hbm_read_bytes": 2**64}), tmp_path / "p", "parquet")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for format in FORMATS:
+        with pytest.raises(ProfileError, match="kept: not saved"):
+            write(small(), tmp_path / "file" / "kept", format)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_window_and_an_unknown_format_are_refused(tmp_path):
     with pytest.raises(ProfileError, match=r"window of a profile, 5 to 9 ns"):
         write(small(span=(5, 9)), tmp_path / "x")

@@ -64,9 +64,9 @@ def write(profile: Profile, path: Path | str, format: str = "json") -> Path:
                            "what read() returns")
     name = printable(path.name, 200)
     tables = _tables(profile)
-    _refuse_others(path, name, format)
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
+        _refuse_others(path, name, format)
         path.parent.mkdir(parents=True, exist_ok=True)
         (_save_json if format == "json" else _save_parquet)(tables, part)
         _move(part, path)
@@ -167,8 +167,10 @@ def _rows(table: Table) -> int:
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without NaN, which is how old profilers write unknown."""
-    return {name: value for name, value in values.items()
+    """Without NaN, which is how old profilers write unknown; NumPy's numbers as Python's."""
+    plain = {name: value.item() if isinstance(value, np.generic) else value
+             for name, value in values.items()}
+    return {name: value for name, value in plain.items()
             if value is not None and not (isinstance(value, float) and not math.isfinite(value))}
 
 
@@ -373,7 +375,11 @@ def _array(pa: Any, name: str, values: Any, rows: int) -> Any:
         kind = pa.float64()
     else:
         kind = pa.int32() if name in _INT32 else pa.int64()
-    return pa.nulls(rows, kind) if values is None else pa.array(values).cast(kind)
+    try:
+        return pa.nulls(rows, kind) if values is None else pa.array(values).cast(kind)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ProfileError(f"{printable(name, 80)}: expected values of {kind}, as schema {SCHEMA} "
+                           f"has it: {printable(error, 100)}. Nothing was saved") from None
 
 
 # --- json ----------------------------------------------------------------------------------------
@@ -458,8 +464,8 @@ def _counts(table: Table, cores: int) -> list[dict[str, Any]]:
 
 
 def _predecessors(tables: dict[str, Table]) -> list[list[dict[str, int]]]:
-    place: dict[int, list[dict[str, int]]] = {id: [] for id in tables["Instruction"]["id"].tolist()}
+    lists: dict[int, list[dict[str, int]]] = {}
     for before, after in zip(tables["Flow"]["in_id"].tolist(), tables["Flow"]["out_id"].tolist(),
                              strict=True):
-        place[after].append({"id": before})
-    return list(place.values())
+        lists.setdefault(after, []).append({"id": before})
+    return [lists.get(id, []) for id in tables["Instruction"]["id"].tolist()]
