@@ -385,7 +385,7 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
             where[places[t]].add((core.number, t))
         tally = Counter(places[t] for t in range(*part))
         amounts = (_compute(core, roofs, tally, part, of_row, credited, skip, matmuls)
-                   if roof == "compute" else _memory(core, roofs, tally, part, skip))
+                   if roof == "compute" else _memory(core, roofs, tally, part, skip, where))
         for cause, ns in amounts.items():
             rows[cause] += ns / w
     rows["uncounted work" if roof == "compute" else "extra bytes"] -= t_best
@@ -443,7 +443,7 @@ def _allowed(core, roofs) -> dict[int, float]:
     return allowed
 
 
-def _memory(core, roofs, tally, part, skip) -> Counter:
+def _memory(core, roofs, tally, part, skip, where) -> Counter:
     rows: Counter[str] = Counter()
     for place, ns in tally.items():
         if place != "packets":
@@ -454,8 +454,11 @@ def _memory(core, roofs, tally, part, skip) -> Counter:
     known = all(p.engine >= 0 for p in core.traffic) and n is not None and rate is not None
     if known:
         engines = {p.engine for p in core.traffic}
-        carried = sum(part[0] <= t < part[1] for e in engines
-                      for t in covered(p for p in core.traffic if p.engine == e))
+        busy = Counter(t for e in engines
+                       for t in covered(p for p in core.traffic if p.engine == e)
+                       if part[0] <= t < part[1])
+        carried = sum(busy.values())
+        where["few engines"] |= {(core.number, t) for t, some in busy.items() if some < n}
         split = {"few engines": ns - carried / n,
                  "packet cost": carried / n - nbytes / (n * rate / 1e9),
                  "engines against the roof": nbytes / (n * rate / 1e9) - nbytes / roofs.bw}

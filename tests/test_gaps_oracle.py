@@ -117,8 +117,8 @@ ONE = {
 def one(cause):
     """profile, machine, count, gap of the run that has this cause alone."""
     rows, gap, given = ONE[cause]
-    return (profile(timeline(**rows), given.get("total")), given.get("on", TRN2),
-            given.get("count"), gap)
+    return (profile(timeline(**rows), given.get("total"), kind="modelled"),
+            given.get("on", TRN2), given.get("count"), gap)
 
 
 @pytest.mark.parametrize("cause", ONE)
@@ -250,6 +250,8 @@ def test_a_matmul_of_no_length_belongs_to_the_window_it_starts():
     first, second = (gaps.ledger(made, TRN2, window=w) for w in ((0, 200), (200, 400)))
     assert (first.t_best, second.t_best) == (pytest.approx(200), pytest.approx(400))
     assert times(second) == {"pipeline": pytest.approx(-200)}
+    last = profile(timeline(matmuls=[(0, 200, USEFUL), (200, 200, USEFUL)]))
+    assert gaps.ledger(last, TRN2).t_best == pytest.approx(200)  # at the end of the run: in none
 
 
 def test_a_matmul_without_a_dtype_is_worth_what_the_others_multiply():
@@ -432,7 +434,16 @@ def test_names_change_nothing(run, count):
 
 BY_PLACE = ("start", "fill", "tail", "end", "idle", "weight load", "wait for vector",
             "wait for scalar", "wait for gpsimd", "wait for tensor", "wait for DMA", "DMA issue",
-            "instruction fetch")
+            "instruction fetch", "few engines")
+
+
+def test_few_engines_are_where_fewer_than_sixteen_are_busy():
+    made = profile(timeline(packets=[
+        *engines(0, 500, 13_600), *engines(500, 1000, 13_600, range(4)),
+        *engines(1000, 1500, 13_600)]))
+    row = gaps.ledger(made, ENGINES).row("few engines")
+    assert row.time == pytest.approx(500 * 12 / 16)
+    assert row.stretches == [(0, 500, 1000)]
 
 
 @settings(deadline=None, max_examples=200)
