@@ -271,6 +271,13 @@ def test_json_has_the_profilers_own_words(tmp_path, name):
 
 # --- round trips of random profiles ---------------------------------------------------------------
 
+# A column that a file may lack -> columns of the table that have this value then.
+LACKING = {
+    "instructions.line": {"line": 0}, "instructions.read": {"read": 0},
+    "instructions.written": {"written": 0}, "instructions.macs": {"macs": 0},
+    "instructions.transpose": {"transpose": False}, "instructions.after": {},
+    "instructions.operands": {"dtype": 0, "rows": 0, "columns": 0, "moving": 0, "passes": 1},
+    "packets.engine": {"engine": -1}, "packets.id": {"id": 0}, "packets.traffic": {}}
 words = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), max_size=12)
 
 
@@ -314,21 +321,28 @@ def profiles(draw) -> Profile:
     of = timeline(matmuls=matmuls, vector=[(0, 1), *before], gpsimd=after, packets=packets,
                   throttles=throttles, cores=cores)
     of = replace(of, end=of.end + draw(st.integers(0, 20)))
-    unknown = draw(st.frozensets(st.sampled_from(
-        ["instructions.line", "instructions.read", "packets.engine", "instructions.after"])))
-    own = of.instructions
-    if "instructions.line" in unknown:
-        own = replace(own, line=np.zeros_like(own.line), lines=("",))
-    if "instructions.read" in unknown:
-        own = replace(own, read=np.zeros_like(own.read))
-    if "instructions.after" in unknown:
+    lacking = draw(st.frozensets(st.sampled_from(sorted(LACKING))))
+    own, moved = of.instructions, of.packets
+    if not len(moved):  # a table without rows lacks no column
+        lacking = frozenset(name for name in lacking if not name.startswith("packets"))
+    for name in sorted(lacking):
+        table, also = (moved if name.startswith("packets") else own), LACKING[name]
+        blank = {column: np.full_like(getattr(table, column), value)
+                 for column, value in also.items()}
+        if name.startswith("packets"):
+            moved = replace(moved, **blank)
+        else:
+            own = replace(own, **blank)
+    if "packets.traffic" in lacking:
+        moved = replace(moved, traffic=moved.nbytes > 4)
+    if "instructions.after" in lacking:
         own = replace(own, first=np.zeros_like(own.first), after=own.after[:0])
-    moved = of.packets
-    if "packets.engine" in unknown:
-        moved = replace(moved, engine=np.full_like(moved.engine, -1))
-    # of rows that none knows an engine of, the column is unknown; without rows none is lacking
-    unknown -= {"packets.engine"}
-    unknown |= {"packets.engine"} if len(moved) and (moved.engine < 0).all() else set()
+    unknown = {name for name in lacking if name != "instructions.operands"}
+    if "instructions.operands" in lacking:
+        unknown |= {f"instructions.{name}" for name in ("dtype", "rows", "columns", "moving")}
+    if len(moved) and (moved.engine < 0).all():
+        unknown.add("packets.engine")  # of no row is it known
+    unknown = frozenset(unknown)
     total = of.end / 1e9 + draw(st.floats(0, 1e-9))
     share = st.floats(0, 1)
     summary = draw(st.fixed_dictionaries({}, optional={
@@ -718,6 +732,32 @@ def test_duplicate_packets_are_dropped_and_counted(tables):
     now = from_parquet(tables)
     assert len(now.timeline.packets) == 3
     assert any("1 duplicate" in text for text in now.warnings)
+
+
+def test_a_packet_that_is_listed_twice_counts_once(tables):
+    # rows 1 and 3 again; row 3 at another time is another packet, whatever its id
+    def doubled(table):
+        other = table.slice(3, 1)
+        for name in ("start_ts", "end_ts"):
+            other = other.set_column(other.column_names.index(name), name, pa.array([200]))
+        return pa.concat_tables([table, table.slice(1, 1), other, table.slice(3, 1)])
+
+    edited(tables, "DmaPacket", doubled)
+    now = from_parquet(tables)
+    assert now.timeline.packets.start.tolist() == [5, 60, 61, 95, 200]
+    assert any("2 duplicate" in text for text in now.warnings)
+
+
+def test_packets_without_an_id_are_all_kept(tables):
+    def without(table):
+        for name in ("id", "packet_aggregation_id"):
+            table = table.set_column(table.column_names.index(name), name,
+                                     pa.nulls(len(table), pa.int64()))
+        return pa.concat_tables([table, table])
+
+    edited(tables, "DmaPacket", without)
+    now = from_parquet(tables).timeline
+    assert len(now.packets) == 8 and "packets.id" in now.unknown
 
 
 def test_errors_of_the_profiler_are_warnings(tables):

@@ -43,8 +43,8 @@ TABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "kind": ("tensor_instruction_type", "instruction_type")},
     "DmaPacket": _TIMES | {
         "nbytes": ("transfer_bytes", "transfer_size"), "queue": ("queue_type",),
-        "engine_idx": ("engine_idx", "dma_engine"), "id": ("packet_aggregation_id",),
-        "duplicate": ("duplicate",)},
+        "engine_idx": ("engine_idx", "dma_engine"), "packet": ("id",),
+        "id": ("packet_aggregation_id", "id"), "duplicate": ("duplicate",)},
     "Throttle": _TIMES | {"k": ("k",), "n": ("n",), "kind": ("type",)},
     "ActiveTime": _TIMES | {"engine": ("engine",)},
     "Flow": {"before": ("in_id",), "after": ("out_id",), "from": ("in_table",),
@@ -500,4 +500,19 @@ def _packets(own: _Table | None, cores: int) -> Read[Packets] | None:
     return columns.packets(
         own.where, core=own.core(cores), start=own.ints["start"], end=own.end,
         nbytes=own.ints["nbytes"], queue=own.texts.get("queue"), engine=own.ints.get("engine_idx"),
-        id=own.ints.get("id"), duplicate=own.texts.get("duplicate"), names=own.times)
+        id=own.ints.get("id"), duplicate=_again(own), names=own.times)
+
+
+def _again(own: _Table) -> Text | None:
+    """Rows that repeat an earlier one: the profiler is known to list some packets twice."""
+    told, ids = own.texts.get("duplicate"), own.ints.get("packet")
+    if ids is None or (np.diff(np.sort(ids)) != 0).all():
+        return told
+    keys = ids, own.ints["start"], own.end
+    order = np.lexsort(keys[::-1])  # equal keys stay in the order of rows
+    again = np.zeros(own.size, bool)
+    again[order[1:]] = np.all([key[order][1:] == key[order][:-1] for key in keys], axis=0)
+    again &= ids != 0  # null
+    if told is not None:
+        again |= told.among("yes", "true", "True")
+    return Text(again.astype(np.int32), ("no", "yes"))

@@ -193,7 +193,7 @@ _UNKNOWN = {
     "instructions.line": ("nki_source_location",),
     "instructions.transpose": ("tensor_instruction_type", "flops_transpose"),
     "instructions.dtype": ("operands",), "packets.engine": ("engine_idx",),
-    "packets.traffic": ("queue_type",), "packets.id": ("packet_aggregation_id", "id")}
+    "packets.traffic": ("queue_type",), "packets.id": ("packet_aggregation_id",)}
 
 
 def _without(table: Table, unknown: frozenset[str]) -> Table:
@@ -278,7 +278,7 @@ def _packet(own: Packets) -> Table:
     took = own.end - own.start
     return _spans(own.start, own.end) | {
         "pcore_idx": own.core,
-        "id": own.id,
+        "id": np.arange(1, len(own) + 1),
         "packet_idx": None,
         "packet_aggregation_id": own.id,
         "engine_idx": np.ma.masked_array(own.engine, own.engine < 0),
@@ -339,8 +339,8 @@ _REQUIRED = (  # of Metadata: null when the profile does not say
     "vector_engine_num_channels", "scalar_engine_clock_freq", "scalar_engine_num_channels",
     "gpsimd_engine_clock_freq", "gpsimd_engine_num_channels", "neuroncore_clock_freq",
     "ticks_per_nanosec")
-_MUST = frozenset(("operands", "pc", "packet_idx", "packet_aggregation_id", "id", "queue_type",
-                   "crc"))  # required of other tables
+_MUST = frozenset(  # of other tables
+    ("operands", "pc", "packet_idx", "packet_aggregation_id", "queue_type", "crc"))
 
 
 def _save_parquet(tables: dict[str, Table], folder: Path) -> None:
@@ -418,6 +418,8 @@ def _save_json(tables: dict[str, Table], path: Path) -> None:
         if name in tables:
             table = {new: values for column, values in tables[name].items()
                      if (new := names.get(column, column)) is not None}
+            if table.get("packet_aggregation_id", 0) is None:
+                del table["id"]  # would be taken for it
             if name == "Instruction":
                 found["model_info"] = _counts(table, metadata["num_physical_cores"])
                 table["label"] = np.where(table["opcode"] == MATMUL, "TensorMatrix", table["label"])
