@@ -190,6 +190,26 @@ def test_every_column_of_summary_and_metadata_gets_its_documented_type(tmp_path)
                 assert letter(schema.field(row["field"]).type) == LETTERS.get(row["type"], "s"), row
 
 
+def test_metadata_tells_the_span_of_the_timeline(tables):
+    got = pq.read_table(tables / "Metadata.parquet").to_pylist()[0]
+    assert got["first_hw_timestamp"] == 0 and got["last_hw_timestamp"] == 1300
+    assert (got["first_ts"], got["last_ts"]) == (
+        "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000001300Z")
+    assert (got["num_physical_cores"], got["vnc_enabled"]) == (2, True)
+
+
+def test_instruction_fetch_is_told_from_semaphores(tables):
+    # in order of start: 4096 B that are no traffic, two of traffic, 4 B
+    assert pq.read_table(tables / "DmaPacket.parquet")["queue_type"].to_pylist() == [
+        "instruction", "unknown", "unknown", "unknown"]
+
+
+def test_the_version_is_that_of_the_format(tmp_path):
+    was = replace(small(), metadata={"data_version": 7, "profile_schema_version": "7.1.0"})
+    assert read(write(was, tmp_path / "p", "parquet")).version == "schema 7.4.0"
+    assert read(write(was, tmp_path / "j", "json")).version == "data version 8"
+
+
 def test_operands_are_what_the_parser_understands():
     # K 64, M 100, N 512 of bf16; the same as `(stationary [K, M]).T @ (moving [K, N])` is printed
     own = small().timeline.instructions
@@ -252,6 +272,7 @@ def test_json_has_the_profilers_own_words(tmp_path, name):
     real = json.loads(path.read_text())
     made = json.loads(write(read(path), tmp_path / "kept").read_text())
     assert made["summary"] == real["summary"]
+    assert made["metadata"][0].items() >= real["metadata"][0].items()
     for table in ("instruction", "dma", "ham", "active_time", "neff_node", "warnings"):
         known = set().union(*real[table])
         assert known >= set().union(*made[table]) - {"id"}, table
