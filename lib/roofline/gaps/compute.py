@@ -1,13 +1,12 @@
 """Where the time of a core went when the Tensor Engine is its roof: slots, and what is between."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from ..timeline import ENGINES, Ints, Spans
-from .core import LOADS, MATMULS, NO_ROWS, WORK, Core, Floats, Owned, Part, kept, split
+from .core import MATMULS, NO_ROWS, WORK, Core, Floats, Owned, Part, between, kept
 from .rates import Rates
 
 # The causes that a predecessor can be blamed for, and by kind and engine which one.
@@ -27,7 +26,7 @@ class Matmuls:
     """
 
     def __init__(self, core: Core, rates: Rates) -> None:
-        own, rows = core.timeline.instructions, core.rows(MATMULS)
+        own, rows = core.timeline.instructions, core.rows("matmul")
         self.core, self.rows = core, rows
         self.start, self.end = kept(own.start, rows), kept(own.end, rows)
         self.stop = self.end.copy()
@@ -107,11 +106,13 @@ class Matmuls:
         return Part(cause, self.core.core, ns, spans,
                     lambda: (self.rows[rows[taken != 0]], taken[taken != 0]))
 
-    def credited(self) -> Part:
-        """Rows with a credit and their slots: what work beyond the count is about."""
-        earned = self.credit * self.share
-        part = self._part("uncounted work", np.arange(earned.size), earned, 0.0)
-        return replace(part, owned=lambda: (part.owned()[0], None))
+    def beyond(self, t_best: float) -> Part:
+        """Credits against the entitlement: work that was not counted."""
+        def held() -> Ints:
+            return np.flatnonzero(self.credit * self.share)
+
+        return Part("uncounted work", self.core.core, self.credits - t_best, lambda: self.core.cut(
+            Spans.of(self.start[held()], self.stop[held()])), lambda: (self.rows[held()], None))
 
     def _rest(self, left: Floats, running: Spans) -> tuple[Spans, Owned]:
         """Slots with something left over or overdrawn, and time of matmuls outside all slots."""
@@ -132,7 +133,7 @@ def _joined(some: list[Spans]) -> tuple[Ints, Ints]:
 def compute(matmuls: Matmuls, rates: Rates) -> Iterator[Part]:
     """Every ns of the window but the credits, when the Tensor Engine is the roof."""
     core, own = matmuls.core, matmuls.core.timeline.instructions
-    rows = np.flatnonzero(core.mask(core.kind >> 3 >= MATMULS))
+    rows = core.rows("matmul", "load")
     m0, m1 = core.first, core.last
     if matmuls.rows.size:
         m0, m1 = int(own.start[rows[0]]), int(matmuls.end.max())
@@ -140,11 +141,14 @@ def compute(matmuls: Matmuls, rates: Rates) -> Iterator[Part]:
     running = core.cut(Spans.of(matmuls.start, matmuls.end))
     yield from matmuls.parts(_throttled(core, m0, rates), running, rates)
     tensor = Spans.of(own.start[rows], own.end[rows])
-    gaps = Spans.one(m0, m1) - tensor
+    gaps = between(tensor, m0, m1)
     inside = core.cut(Spans.one(m0, m1))
-    if inside.length > running.length + core.cut(gaps).length:
-        spans = inside - running - gaps
-        yield core.part("weight load", spans, partial(core.ran, spans, core.rows(LOADS)))
+
+    def loads() -> Spans:
+        return inside - running - gaps
+
+    yield Part("weight load", core.core, inside.length - running.length - core.cut(gaps).length,
+               loads, lambda: core.ran(loads(), core.rows("load")))
     yield from _waits(core, gaps, rows)
 
 
@@ -187,12 +191,11 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
             yield core.part(cause, Spans(low[seen], high[seen]), partial(
                 _these, blamed[held[seen]], (high - low)[seen].astype(float)))
     left = core.cut(Spans(gaps.start[blamed < 0], gaps.end[blamed < 0]))
-    for engine in ("vector", "scalar", "gpsimd"):
-        spans, left = split(left, core.busy(engine))
-        yield core.part(f"wait for {engine}", spans, partial(core.ran, spans, engine))
-    spans, left = split(left, core.busy("DMA"))
-    yield core.part("wait for DMA", spans, table="packets")
-    yield core.part("idle", left, partial(core.woken, left))
+    left = yield from core.waits(left, "vector", "scalar", "gpsimd")
+    moving = left & core.under_way
+    yield core.part("wait for DMA", moving, table="packets")
+    yield Part("idle", core.core, left.length - moving.length, lambda: left - moving,
+               lambda: core.woken(left - moving))
 
 
 def _blamed(core: Core, rows: Ints, since: Ints) -> Ints:

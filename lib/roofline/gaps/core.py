@@ -1,8 +1,8 @@
 """One working core: its rows by kind, when each engine is busy, and the parts of its time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,13 @@ from .rates import GapError
 
 Floats = NDArray[np.float64]
 Owned = tuple[Ints, Floats | None]  # rows, and the ns of each; None: no row owns the time
-IDLE, WORK, ISSUE, MATMULS, LOADS = range(5)  # what a row is
+IDLE, WORK, ISSUE, MATMULS, LOADS = range(5)  # what a row is; IDLE: control
+_CODES = {  # as `kinds` has them
+    **{engine: [8 * WORK + place] for place, engine in enumerate(ENGINES)},
+    **{name: list(range(8 * kind, 8 * kind + 8))
+       for name, kind in (("issue", ISSUE), ("matmul", MATMULS), ("load", LOADS))}}
+_CODES["tensor"] += _CODES["matmul"] + _CODES["load"]
+_CODES["any"] = list(range(8 * WORK, 8 * LOADS + 8))
 NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -96,43 +102,34 @@ class Core:
         self.packet_rows = np.flatnonzero(packets.traffic & (packets.core == core))
         self.moves = Spans(*(kept(column, self.packet_rows)
                              for column in (packets.start, packets.end)))
-        issues, works = self.rows(ISSUE), self.mask(kind >= 8 * WORK)
-        starts = [own.start[issues[:1]], self.moves.start[:1]]
-        if not issues.size and not len(self.moves):
-            starts = [own.start[np.flatnonzero(works)[:1]]]
+        works, starts = self.rows("any"), [own.start[self.rows("issue")[:1]], self.moves.start[:1]]
+        if not any(map(len, starts)):
+            starts = [own.start[works[:1]]]
         self.first = int(np.concatenate(starts).min())
-        self.last = max(int(np.max(own.end, where=works, initial=0)),
+        self.last = max(int(np.max(own.end[works], initial=0)),
                         int(np.max(self.moves.end, initial=0)))
 
     def mask(self, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return which if self.mine is None else which & self.mine
 
-    def rows(self, kind: int, engine: str | None = None) -> Ints:
-        """Rows of a kind, of one engine or of all."""
-        if engine is None:
-            which = self.kind >> 3 == kind
-        else:
-            which = self.kind == 8 * kind + ENGINES.index(engine)
-        return np.flatnonzero(self.mask(which))
-
-    def engine_rows(self, engine: str) -> Ints:
-        """Rows in which an engine does work of its own; "issue": rows that start a transfer."""
-        if engine == "issue":
-            return self.rows(ISSUE)
-        if engine == "tensor":
-            return np.flatnonzero(self.mask((self.kind >> 3 >= MATMULS) |
-                                             (self.kind == 8 * WORK)))
-        return self.rows(WORK, engine)
+    def rows(self, *engines: str) -> Ints:
+        """Rows in which these engines work; also "issue", "matmul", "load" and "any" work."""
+        wanted = np.zeros(256, bool)
+        for engine in engines:
+            wanted[_CODES[engine]] = True
+        return np.flatnonzero(self.mask(wanted[self.kind]))
 
     def busy(self, engine: str) -> Spans:
-        """When an engine works; "DMA": when traffic is under way, "fetch": any packet."""
+        """When it works; "DMA": when traffic is under way."""
         if engine == "DMA":
-            return Spans.of(self.moves.start, self.moves.end)
-        if engine == "fetch":
-            return self.timeline.moving(self.core, traffic=False)
-        rows = self.engine_rows(engine)
-        own = self.timeline.instructions
+            return self.under_way
+        rows, own = self.rows(engine), self.timeline.instructions
         return Spans.of(own.start[rows], own.end[rows])
+
+    @cached_property
+    def under_way(self) -> Spans:
+        """When traffic is under way."""
+        return Spans.of(self.moves.start, self.moves.end)
 
     def cut(self, spans: Spans) -> Spans:
         """What of them lies in the window."""
@@ -177,9 +174,19 @@ class Core:
         own = self.timeline.instructions
         return np.flatnonzero(self.mask(spans.inside(own.start, own.end) > 0)), None
 
-    def ran(self, spans: Spans, rows: Ints | str) -> Owned:
-        """Of these rows, or an engine's, the last to start, in each ns of the stretches."""
-        rows = self.engine_rows(rows) if isinstance(rows, str) else rows
+    def waits(self, left: Spans, *engines: str) -> Generator[Part, None, Spans]:
+        """Each ns to the first of these engines that works then; returns what is left."""
+        for engine in engines:
+            spans, left = split(left, self.busy(engine))
+            yield Part("DMA issue" if engine == "issue" else f"wait for {engine}", self.core,
+                       spans.length, partial(_same, spans), partial(self._ran, spans, engine))
+        return left
+
+    def _ran(self, spans: Spans, engine: str) -> Owned:
+        return self.ran(spans, self.rows(engine))
+
+    def ran(self, spans: Spans, rows: Ints) -> Owned:
+        """Of these rows the last to start, in each ns of the stretches."""
         own = self.timeline.instructions
         start, latest = own.start[rows], np.maximum.accumulate(own.end[rows])
         until = np.minimum(np.r_[start[1:], latest[-1:]], latest)
@@ -189,7 +196,7 @@ class Core:
 
     def woken(self, spans: Spans) -> Owned:
         """The working row that starts next after each of the stretches; it answers for them."""
-        rows = np.flatnonzero(self.mask(self.kind >= 8 * WORK))
+        rows = self.rows("any")
         at = np.searchsorted(self.timeline.instructions.start[rows], spans.end)
         known = at < rows.size
         return rows[at[known]], (spans.end - spans.start)[known].astype(float)
@@ -205,8 +212,20 @@ class Core:
                        partial(self.touched, spans, "packets"), "packets")
 
 
+def _same(spans: Spans) -> Spans:
+    return spans
+
+
+def between(spans: Spans, start: int, end: int) -> Spans:
+    """What of [start, end) lies in none of the stretches."""
+    low = np.clip(np.concatenate([[start], spans.end]), start, end)
+    high = np.clip(np.concatenate([spans.start, [end]]), start, end)
+    held = high > low
+    return Spans(low[held], high[held])
+
+
 def split(spans: Spans, by: Spans) -> tuple[Spans, Spans]:
-    """What lies in `by`, and the rest."""
+    """What lies in `by`, and the rest: spans & by, spans - by at once."""
     if not len(spans) or not len(by):
         return Spans.none(), spans
     whose, _, start, end = spans.meet(by)

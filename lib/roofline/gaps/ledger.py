@@ -72,9 +72,8 @@ class Row:
     @cached_property
     def events(self) -> Events:
         """The instructions and packets that it is about."""
-        rows = {table: np.unique(np.concatenate(
-            [np.zeros(0, np.int64), *(p.owned()[0] for p in self._parts if p.table == table)]))
-            for table in ("instructions", "packets")}
+        rows = {table: _distinct([p.owned()[0] for p in self._parts if p.table == table])
+                for table in ("instructions", "packets")}
         own = self._timeline
         return Events(rows["instructions"], rows["packets"],
                       own.instructions.id[rows["instructions"]], own.packets.id[rows["packets"]])
@@ -249,6 +248,12 @@ def _cut(window: tuple[int, int], end: int) -> tuple[tuple[int, int], float]:
     return (int(inside[0]), int(inside[1])), float(t1 - max(t0, end)) if t1 > end else 0.0
 
 
+def _distinct(some: list[Ints]) -> Ints:
+    """All these row numbers, ascending, each once."""
+    rows = np.sort(np.concatenate([np.zeros(0, np.int64), *some]), kind="stable")
+    return np.r_[rows[:1], rows[1:][rows[1:] > rows[:-1]]]
+
+
 def _binds(best: Mapping[str, float]) -> str:
     """The roof with the longer time; compute where they tie or nothing is known yet."""
     return max(ROOFS, key=lambda roof: best.get(roof, 0.0))
@@ -258,8 +263,8 @@ def _beyond(roof: str, cores: list[Core], matmuls: list[Matmuls], rates: Rates,
             t_best: float) -> list[Part]:
     """What the roof's events earned, less T_best: work or bytes that were not counted."""
     if roof == "compute":
-        return [replace(own.credited(), ns=own.credits - t_best) for own in matmuls]
-    return [replace(core.part("extra bytes", core.busy("DMA"), table="packets"),
+        return [own.beyond(t_best) for own in matmuls]
+    return [replace(core.part("extra bytes", core.under_way, table="packets"),
                     ns=core.moved() / rates.bw - t_best) for core in cores]
 
 

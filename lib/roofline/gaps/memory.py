@@ -6,13 +6,13 @@ from functools import partial
 import numpy as np
 
 from ..timeline import Ints, Spans
-from .core import Core, Owned, Part, split
+from .core import Core, Part, between
 from .rates import Rates
 
 
 def memory(core: Core, rates: Rates) -> Iterator[Part]:
     """Every ns of the window but the bytes at BW, when the DMA packets are the roof."""
-    union, m0, m1 = core.busy("DMA"), core.first, core.last
+    union, m0, m1 = core.under_way, core.first, core.last
     if len(core.moves):
         m0, m1 = int(core.moves.start[0]), int(core.moves.end.max())
     yield from core.edges(m0, m1)
@@ -30,14 +30,14 @@ def memory(core: Core, rates: Rates) -> Iterator[Part]:
         yield part("engines against the roof", at_engines - at_roof, lambda: under_way)
     else:
         yield part("packets", under_way.length - at_roof, lambda: under_way)
-    left = core.cut(Spans.one(m0, m1) - union)
-    for engine in ("tensor", "vector", "scalar", "gpsimd", "issue"):
-        spans, left = split(left, core.busy(engine))
-        cause = "DMA issue" if engine == "issue" else f"wait for {engine}"
-        yield core.part(cause, spans, partial(core.ran, spans, engine))
-    spans, left = split(left, core.busy("fetch"))
-    yield Part("instruction fetch", core.core, spans.length, lambda: spans,
-               partial(_fetched, core, spans), "packets")
+    left = yield from core.waits(core.cut(between(union, m0, m1)), "tensor", "vector", "scalar",
+                                 "gpsimd", "issue")
+    packets = core.timeline.packets
+    rows = np.flatnonzero(~packets.traffic & (packets.core == core.core))
+    fetched = left & Spans.of(packets.start[rows], packets.end[rows])
+    left -= fetched
+    yield Part("instruction fetch", core.core, fetched.length, lambda: fetched, lambda: (
+        rows[fetched.inside(packets.start[rows], packets.end[rows]) > 0], None), "packets")
     if len(core.moves):
         after = np.searchsorted(core.moves.start, left.end)  # a packet ends each of them
         yield core.part("idle", left, lambda: (core.packet_rows[after], None), "packets")
@@ -76,10 +76,3 @@ def _fewer_than(core: Core, n: int) -> Spans:
     busy = np.cumsum(step)[:-1]
     few = (busy > 0) & (busy < n)
     return Spans.of(times[:-1][few], times[1:][few])
-
-
-def _fetched(core: Core, spans: Spans) -> Owned:
-    """Packets of this core that are no traffic and run in these stretches."""
-    own = core.timeline.packets
-    return np.flatnonzero(~own.traffic & (own.core == core.core) &
-                          (spans.inside(own.start, own.end) > 0)), None
