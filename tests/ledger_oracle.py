@@ -99,7 +99,7 @@ class Swept:
     t: float
     t_best: float
     roof: str  # "compute" or "memory"
-    where: dict[str, set[tuple[int, int]]]  # cause that is a place -> its (core, ns)
+    where: dict[str, set[tuple[int, int]]]  # cause -> its (core, ns), where it has ns of its own
     matmuls: dict[str, list[tuple[Row, int, int]]]  # cause in slots -> the matmuls, their slots
 
 
@@ -384,7 +384,7 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
         for t in range(*part):
             where[places[t]].add((core.number, t))
         tally = Counter(places[t] for t in range(*part))
-        amounts = (_compute(core, roofs, tally, part, of_row, credited, skip, matmuls)
+        amounts = (_compute(core, roofs, tally, part, of_row, credited, skip, where, matmuls)
                    if roof == "compute" else _memory(core, roofs, tally, part, skip, where))
         for cause, ns in amounts.items():
             rows[cause] += ns / w
@@ -393,7 +393,7 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
     return Swept(dict(rows), T, t_best, roof, where, matmuls)
 
 
-def _compute(core, roofs, tally, part, of_row, credited, skip, matmuls) -> Counter:
+def _compute(core, roofs, tally, part, of_row, credited, skip, where, matmuls) -> Counter:
     rows: Counter[str] = Counter()
     for place, ns in tally.items():
         if isinstance(place, str):
@@ -402,11 +402,13 @@ def _compute(core, roofs, tally, part, of_row, credited, skip, matmuls) -> Count
     for i, (row, (start, end)) in enumerate(zip(core.matmuls, core.slots(), strict=True)):
         slot = end - start
         share = tally[i] / slot if slot else inside(start, end, part)
+        points = {(core.number, t) for t in range(start, end) if part[0] <= t < part[1]}
         assert abs(share - inside(start, end, part)) < 1e-12
         if row.transpose and "transposes" not in skip:
             rows["transposes"] += slot * share
-            if slot * share:
+            if points:
                 matmuls["transposes"].append((row, start, end))
+                where["transposes"] |= points
             continue
         u = row.flops / roofs.peak(credited(row))
         u_own = row.flops / roofs.peak(of_row(row))
@@ -424,6 +426,8 @@ def _compute(core, roofs, tally, part, of_row, credited, skip, matmuls) -> Count
                 left -= taken
                 if abs(taken * share) > 1e-9:
                     matmuls[cause].append((row, start, end))
+                    where[cause] |= {(number, t) for number, t in points
+                                     if cause != "throttle" or allowed.get(t, 1) < 1}
         rows["pipeline"] += left * share
         rows["uncounted work"] += u * share
     return rows

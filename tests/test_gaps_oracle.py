@@ -30,18 +30,20 @@ def times(ledger):
     return {row.cause: row.time for row in ledger.rows}
 
 
-def agree(ledger, swept, within=1e-6):
+def agree(ledger, swept):
     found = times(ledger)
-    assert ledger.t == pytest.approx(swept.t, abs=within)
-    assert ledger.t_best == pytest.approx(swept.t_best, abs=within)
+    assert ledger.t == pytest.approx(swept.t, abs=1e-6)
+    assert ledger.t_best == pytest.approx(swept.t_best, abs=1e-6)
     for cause in {*found, *swept.rows}:
-        assert found.get(cause, 0) == pytest.approx(swept.rows.get(cause, 0), abs=within), cause
+        assert found.get(cause, 0) == pytest.approx(swept.rows.get(cause, 0), abs=1e-6), cause
     adds_up(ledger)
 
 
 def adds_up(ledger):
     assert ledger.gap == pytest.approx(ledger.t - ledger.t_best, abs=1e-6)
     assert math.fsum(times(ledger).values()) == pytest.approx(ledger.gap, abs=1e-6)
+    for row in ledger.rows:
+        assert row.share * ledger.gap == pytest.approx(row.time if ledger.gap else 0, abs=1e-6)
 
 
 # --- runs with one cause -------------------------------------------------------------------------
@@ -181,11 +183,11 @@ def names(more, core):
 ])
 def test_a_gap_is_blamed_on(after, cause):
     made = profile(timeline(
+        issues=[(0, 290, {"name": "t"})],
         matmuls=[(0, 200, USEFUL | {"name": "m"}), (300, 500, USEFUL | {"after": after})],
         vector=[(200, 300)], scalar=[(0, 200, {"name": "early"}), (150, 300, {"name": "s"})],
         gpsimd=[(250, 299, {"name": "g299"}), (299, 300, {"name": "g"})],
-        sync=[(250, 300, {"name": "n"})], issues=[(0, 290, {"name": "t"})],
-        control=[(100, 300, {"name": "c"})]))
+        sync=[(250, 300, {"name": "n"})], control=[(100, 300, {"name": "c"})]))
     agree(gaps.ledger(made, TRN2), sweep(of(made), TRN2))
     assert gaps.ledger(made, TRN2)[cause] == pytest.approx(100)
 
@@ -328,6 +330,8 @@ def runs(draw, cores=(1, 2)):
                 if kind in ("issues", "control"):
                     more["engine"] = draw(st.sampled_from(
                         ["tensor", "vector", "scalar", "gpsimd", "sync"]))
+                elif kind == "sync":  # work of the Tensor Engine that is no matmul, too
+                    more["engine"] = draw(st.sampled_from(["tensor", "sync"]))
                 known.append(more["name"])
             found.append((start, start + length, more))
         return found
@@ -379,7 +383,8 @@ def test_ledger_is_the_walk(run, on, count):
 
 
 @settings(deadline=None, max_examples=200)
-@given(runs(), st.sampled_from(MACHINES), counts, st.integers(0, 100), st.integers(1, 100))
+@given(runs(), st.sampled_from(MACHINES), counts, st.sampled_from([0, 1, 2, 40, 90]),
+       st.integers(1, 200))
 def test_a_window_is_the_walk(run, on, count, start, length):
     window = (start, start + length)
     swept = walked(run, on, count, window)
@@ -434,7 +439,7 @@ def test_names_change_nothing(run, count):
 
 BY_PLACE = ("start", "fill", "tail", "end", "idle", "weight load", "wait for vector",
             "wait for scalar", "wait for gpsimd", "wait for tensor", "wait for DMA", "DMA issue",
-            "instruction fetch", "few engines")
+            "instruction fetch", "few engines", "transposes", *PEELS)
 
 
 def test_few_engines_are_where_fewer_than_sixteen_are_busy():
@@ -464,7 +469,7 @@ def test_a_place_has_the_stretches_of_the_walk(run, on, count):
 
 @settings(deadline=None, max_examples=200)
 @given(runs(), st.sampled_from(MACHINES), counts)
-def test_a_cause_in_matmuls_names_them_and_lies_in_their_slots(run, on, count):
+def test_a_cause_in_matmuls_names_them(run, on, count):
     swept = walked(run, on, count)
     if not swept:
         return
@@ -476,11 +481,6 @@ def test_a_cause_in_matmuls_names_them_and_lies_in_their_slots(run, on, count):
         assert Counter((m.core, m.start, m.end) for m, _, _ in matmuls) == Counter(
             (int(own.core[i]), int(own.start[i]), int(own.end[i]))
             for i in row.events.instructions), row.cause
-        slots = {(m.core, t) for m, start, end in matmuls for t in range(start, end)}
-        points = {(int(core), t) for core, start, end in row.stretches
-                  for t in range(int(start), int(end))}
-        assert points <= slots, row.cause
-        assert points or all(start == end for _, start, end in matmuls), row.cause
 
 
 # --- two real files ------------------------------------------------------------------------------
@@ -523,11 +523,11 @@ def test_a_real_run_is_the_walk_over_its_file(kind):
     for count in (COUNTS[kind], None):
         for window in (None, (15_000, 25_000)):
             agree(gaps.ledger(read, TRN2, count, window=window),
-                  sweep(case, TRN2, count, window), within=1e-3)
+                  sweep(case, TRN2, count, window))
     for row in case.rows:
         row.after = []
     agree(gaps.ledger(without_predecessors(read), TRN2, COUNTS[kind]),
-          sweep(case, TRN2, COUNTS[kind]), within=1e-3)
+          sweep(case, TRN2, COUNTS[kind]))
 
 
 @real
