@@ -176,7 +176,6 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
     """
     own = core.timeline.instructions
     starts = own.start[rows]
-
     blamed = np.full(len(gaps), -1, np.int64)
     if own.after.size:
         at = np.minimum(np.searchsorted(starts, gaps.end), max(rows.size - 1, 0))

@@ -110,6 +110,7 @@ class Core:
                         int(np.max(self.moves.end, initial=0)))
 
     def mask(self, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Of the instructions that are meant, those of this core."""
         return which if self.mine is None else which & self.mine
 
     def rows(self, *engines: str) -> Ints:
