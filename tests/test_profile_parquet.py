@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import sys
 import time
 from dataclasses import fields, replace
@@ -202,6 +203,14 @@ def test_instruction_fetch_is_told_from_semaphores(tables):
     # in order of start: 4096 B that are no traffic, two of traffic, 4 B
     assert pq.read_table(tables / "DmaPacket.parquet")["queue_type"].to_pylist() == [
         "instruction", "unknown", "unknown", "unknown"]
+    assert pq.read_table(tables / "DmaPacket.parquet")["engine_idx"].to_pylist() == [0, 3, None, 0]
+
+
+def test_flops_are_two_a_multiply_add_and_those_of_transposes_apart(tables):
+    own = pq.read_table(tables / "Instruction.parquet").to_pylist()
+    moves = [row for row in own if row["tensor_instruction_type"] == "TRANSPOSE"]
+    assert [row["flops_transpose"] for row in moves] == [2 * 64 * 128 * 128]
+    assert sum(row["flops_transpose"] for row in own) == 2 * 64 * 128 * 128
 
 
 def test_the_version_is_that_of_the_format(tmp_path):
@@ -420,6 +429,7 @@ def test_it_replaces_its_own_and_nothing_else(tmp_path):
         path = write(small(), tmp_path / format, format)
         write(small(kind="modelled"), path, format)
         assert read(path).kind == "modelled"
+    assert sorted(os.listdir(tmp_path)) == ["json", "parquet"]
     report = tmp_path / "ntff.json"
     report.write_text('{"summary": [{"total_time": 1e-5}]}')
     with pytest.raises(ProfileError, match="a file that write"):
@@ -706,6 +716,7 @@ def test_of_two_cores_no_core_is_not_core_0(tables):
 def test_of_one_core_no_core_is_needed(tmp_path):
     was = profile(timeline(matmuls=[(0, 213)], packets=[(0, 9)], throttles=[(0, 9)]))
     folder = write(was, tmp_path / "p", "parquet")
+    assert pq.read_table(folder / "Metadata.parquet")["vnc_enabled"].to_pylist() == [False]
     for table in ("Instruction", "DmaPacket", "Throttle", "ActiveTime"):
         edited(folder, table, lambda old: old.drop_columns(["pcore_idx"]))
     assert_same(was, from_parquet(folder))
@@ -761,11 +772,15 @@ def test_a_packet_that_is_listed_twice_counts_once(tables):
         other = table.slice(3, 1)
         for name in ("start_ts", "end_ts"):
             other = other.set_column(other.column_names.index(name), name, pa.array([200]))
-        return pa.concat_tables([table, table.slice(1, 1), other, table.slice(3, 1)])
+        longer = table.slice(1, 1)
+        longer = longer.set_column(longer.column_names.index("end_ts"), "end_ts", pa.array([99]))
+        nameless = with_null("id", 0)(table.slice(2, 1))
+        return pa.concat_tables([table, table.slice(1, 1), other, table.slice(3, 1), longer,
+                                 nameless, nameless])
 
     edited(tables, "DmaPacket", doubled)
     now = from_parquet(tables)
-    assert now.timeline.packets.start.tolist() == [5, 60, 61, 95, 200]
+    assert now.timeline.packets.start.tolist() == [5, 60, 60, 61, 61, 61, 95, 200]
     assert any("2 duplicate" in text for text in now.warnings)
 
 
@@ -794,6 +809,9 @@ def test_it_finds_the_tables_below(tmp_path):
     assert_same(small(), now)
     assert now.name == "mine@latest"
     assert_same(small(), from_parquet(inner / "Summary.parquet"))
+    write(small(kind="modelled"), inner / "another", "parquet")
+    assert from_parquet(inner).kind == "measured"  # the one asked for, whatever is below
+    shutil.rmtree(inner / "another")
     write(small(), tmp_path / "data/profiles/global/other@latest", "parquet")
     with pytest.raises(ProfileError, match="2 profiles in it: read one of profiles/global/mine@l"):
         from_parquet(tmp_path / "data")
