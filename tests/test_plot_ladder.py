@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 import timelines
 from test_plot import NASTY, SVG, check_labels, words
@@ -15,6 +16,7 @@ from roofline import gaps, machine, plot, profile
 from roofline.count import Count
 from roofline.gaps import Step
 from roofline.plot import PlotError
+from roofline.plot.canvas import _ON_PAPER
 
 REAL = Path(__file__).parents[2] / "shared/reference/real-profiles"
 CORE, PAIR = machine.trn2.at("core"), machine.trn2.at("lnc2")
@@ -230,6 +232,15 @@ def test_labels_of_many_errors_keep_apart():
     check_labels(plot.errors(many))
     far = [record(f"far{i}", "tiny", 10 * 3**i, e) for i, e in enumerate((-90, -60, 120, 700))]
     check_labels(plot.errors(far))
+
+
+def test_kinds_differ_in_shape():
+    """Eight kinds, eight shapes: the paths of the legend, drawn in the same place each time."""
+    kinds = [f"kind {i}" for i in range(8)]
+    figure = plot.errors([record("r", kind, 100, 0) for kind in kinds]).draw(_ON_PAPER, "")
+    marks = [a.get_path().vertices for a in figure.get_children()
+             if isinstance(a, matplotlib.patches.PathPatch)][:8]
+    assert len({(v - v.mean(0)).round(6).tobytes() for v in marks}) == 8
 
 
 def test_text_is_data():

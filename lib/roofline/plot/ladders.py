@@ -281,7 +281,7 @@ def errors(report: Any, *, title: str = "", alt: str = "") -> Picture:
                     (c.x.low, 1 + band)], "3", 0.1 + 0.06 * i)
         c.line([(c.x.low, 1), (c.x.high, 1)], "muted", 1.2)
         for i, (kind, group) in enumerate(kinds.items()):
-            shape, colour = "oD^sv"[i % 5], str(i % 5 + 1)
+            shape, colour = "oD^svPX*"[i % 8], str(i % 5 + 1)
             for r in group:
                 c.mark((r.published, r.modelled / r.published), shape, colour, size=3.2,
                        hollow=plain(r.chip) != chips[0])
@@ -291,9 +291,9 @@ def errors(report: Any, *, title: str = "", alt: str = "") -> Picture:
         c.entry("s", "3", "bands: 5 and 15 %")
         # Those outside the bands by name, the worst first.
         far = sorted((r for r in drawn if abs(_off(r)) > BANDS[0]), key=lambda r: -abs(_off(r)))
-        marks = [(r.published, r.modelled / r.published) for r in far]
-        for r, mark, spots in zip(far, marks, c.around(marks), strict=True):
-            c.label((short(plain(r.id), 16),), spots, leader=mark)
+        for r in far:
+            mark = (r.published, r.modelled / r.published)
+            c.label((short(plain(r.id), 16),), c.around([mark])[0], leader=mark)
         return c.finish()
 
     return Picture(title, alt or f"{title}, both axes logarithmic. {told}.",
