@@ -29,7 +29,7 @@ def led(*adds, t_best, of=CORE, cores=(0,), kind="measured", roof="compute"):
     steps = [Step("T_best", t_best, None)]
     for cause, ns in adds:
         steps.append(Step(cause, steps[-1].time + ns, None))
-    return SimpleNamespace(machine=of, cores=cores, kind=kind, roof=roof, name="made",
+    return SimpleNamespace(machine=of, cores=cores, kind=kind, roof=roof, name="made", count=None,
                            ladder=lambda: tuple(steps))
 
 
@@ -141,7 +141,7 @@ def test_labels_of_many_steps_keep_apart():
 
 
 def test_the_count_must_be_the_ledger_s():
-    with pytest.raises(PlotError, match=r"this count takes 8\.5333 us on 1 working cores of "
+    with pytest.raises(PlotError, match=r"this count takes 8\.5333 us on 1 of 1 cores of "
                        r".*T_best is 9 us\. Pass the count that the ledger was made with"):
         plot.ladder(led(("start", 1), t_best=9000.0), COUNT)
 
@@ -153,11 +153,14 @@ def test_a_real_ledger_of_a_made_profile():
         issues=[(1000, 1100)], matmuls=matmuls, packets=[(1200, 1358)], end=7000))
     count = Count({"bf16": 10 * 2 * 128 * 128 * 512}, 4096, 0)
     ledger = gaps.ledger(of, CORE, count)
-    picture = plot.ladder(ledger, count)
+    picture = plot.ladder(ledger)
+    assert picture.rows == plot.ladder(ledger, count).rows
     assert [row[0] for row in picture.rows[2:]] == ["T_best", *(row.cause for row in ledger.rows)]
     assert picture.rows[-1][2] == "7 us"
     assert rows(picture, "idle")[0][0] == "1.92 us"  # 9 pauses of 213 ns
     own = gaps.ledger(of, CORE)  # without a count: the profile's own
+    with pytest.raises(PlotError, match="made without a count.*profile.count"):
+        plot.ladder(own)
     with_own = plot.ladder(own, Count({"bf16": count.flops}, 4096, 0))
     assert with_own.rows[2] == picture.rows[2]
 

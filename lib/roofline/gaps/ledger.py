@@ -96,9 +96,9 @@ class Row:
 
     def __repr__(self) -> str:
         head = f"{self.cause}: {time(self.time)}, {self.share:.1%} of the gap"
+        number = sum(map(len, self.spans.values()))
         return "\n".join([head, f"  what  {self.what}", f"  try   {self.try_}",
-                          f"  in    {sum(map(len, self.spans.values())):,} stretches; "
-                          f"{self.events!r}"])
+                          f"  in    {number:,} stretch{'es' * (number != 1)}; {self.events!r}"])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,6 +107,7 @@ class Ledger:
 
     t, t_best, gap   measured (or of the window), entitled, their difference
     roof             "compute" or "memory": what T_best is the time of
+    count            what T_best was made from; None: the profile's own work and traffic
     rows             every cause that took time, the largest first; they sum to the gap
     cores            the cores that worked, of which each row is the mean
     window           (t0, t1), or None for the whole run
@@ -118,6 +119,7 @@ class Ledger:
     t: float
     t_best: float
     roof: str
+    count: "Count | None"
     rows: tuple[Row, ...]
     cores: tuple[int, ...]
     window: tuple[int, int] | None
@@ -170,7 +172,7 @@ class Ledger:
         where = f", {self.window[0]:,} to {self.window[1]:,} ns" if self.window else ""
         over = f", mean of cores {' and '.join(map(str, self.cores))}" * (len(self.cores) > 1)
         cells = [("time", "share", "stretches", "cause")]
-        cells += [(time(row.time), f"{row.share:.1%}",
+        cells += [(time(row.time), f"{row.share:.1%}" if self.gap > 0 else "-",
                    f"{sum(map(len, row.spans.values())):,}", row.cause) for row in self.rows]
         cells += [(time(value), "", "", name) for name, value in (
             ("gap", self.gap), (f"T_best, {self.roof}", self.t_best), ("T", self.t))]
@@ -232,7 +234,7 @@ def ledger(profile: "Profile", machine: Machine, count: "Count | None" = None,
     for own in matmuls if roof == "compute" else ():
         parts += compute(own, rates)
     busy = ("vector", "scalar", "gpsimd", "DMA" if roof == "compute" else "tensor")
-    return Ledger(profile.name, machine, profile.kind, t, t_best, roof,
+    return Ledger(profile.name, machine, profile.kind, t, t_best, roof, count,
                   _rows(parts, len(cores), t, t_best, timeline), working, window, timeline,
                   tuple(parts), lambda: {engine: max(float(core.cut(core.busy(engine)).length)
                                                      for core in cores) for engine in busy})

@@ -51,20 +51,25 @@ class _Step:
     after: float
 
 
-def ladder(ledger: Ledger, count: Count, *, moved: int | None = None, title: str = "",
-           alt: str = "") -> Picture:
+def ladder(ledger: Ledger, count: Count | None = None, *, moved: int | None = None,
+           title: str = "", alt: str = "") -> Picture:
     """From entitlement down to what was measured, one step for each cause of the ledger.
 
     All steps stand at the count's intensity; a step's rate is W / T after it. Where W or Q is 0
     there is no intensity, and the ladder goes along the time.
 
-    count       what the ledger's T_best was made from; a ledger without one: profile.count
+    count       what T_best was made from; the ledger's own unless given. A ledger that was made
+                without one needs it: profile.count
     moved       bytes that really moved (the profiler's): where they are not Q, hollow marks show
                 the same rate at their intensity, and the entitlement there
     title, alt  caption and alternative text; left empty, both are made from the data
 
-    Raises PlotError for a machine whose roofs do not give the ledger's T_best.
+    Raises PlotError where there is no count, or one that does not give the ledger's T_best.
     """
+    count = count or ledger.count
+    if count is None:
+        raise PlotError("ladder: the ledger was made without a count, so there is no intensity to "
+                        "stand at. Pass one: plot.ladder(ledger, profile.count)")
     steps: list[_Step] = []
     for label, after, _ in ledger.ladder():
         before = steps[-1].after if steps else 0.0
@@ -75,8 +80,8 @@ def ladder(ledger: Ledger, count: Count, *, moved: int | None = None, title: str
              "memory": count.hbm_bytes / machine.bw() / share}
     if not math.isclose(times[ledger.roof], steps[0].after, rel_tol=1e-6):
         raise PlotError(
-            f"ladder: this count takes {units.show(times[ledger.roof], 's', 5)} on {cores} working "
-            f"cores of {machine.name}, and the ledger's T_best is "
+            f"ladder: this count takes {units.show(times[ledger.roof], 's', 5)} on {cores} of "
+            f"{SCOPES[machine.scope]} cores of {machine.name}, and the ledger's T_best is "
             f"{units.show(steps[0].after, 's', 5)}. Pass the count that the ledger was made with")
     title = title or f"From T_best to T on {machine.name}, {ledger.kind}"
     if not count.flops or not count.hbm_bytes:
