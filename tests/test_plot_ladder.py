@@ -159,7 +159,7 @@ def test_a_real_ledger_of_a_made_profile():
     assert picture.rows[-1][2] == "7 us"
     assert rows(picture, "idle")[0][0] == "1.92 us"  # 9 pauses of 213 ns
     own = gaps.ledger(of, CORE)  # without a count: the profile's own
-    with pytest.raises(PlotError, match="made without a count.*profile.count"):
+    with pytest.raises(PlotError, match=r"made without a count.*profile\.count"):
         plot.ladder(own)
     with_own = plot.ladder(own, Count({"bf16": count.flops}, 4096, 0))
     assert with_own.rows[2] == picture.rows[2]
