@@ -2,13 +2,16 @@
 
 import csv
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from pages import ROOT
 
-from roofline import nki
-from roofline.neuroncore import kernels
+from roofline import machine, nki
+from roofline.neuroncore import error_report, kernels, predict, report
+from roofline.neuroncore.prices import MECHANISMS, constants
+from roofline.neuroncore.report import TARGETS, WHY
 from roofline.neuroncore.rows import RowError, rows, usable
 
 PUBLISHED = ROOT.parent / "shared/reference/measurements.csv"
@@ -201,3 +204,101 @@ def test_copies_transposes_and_adds():
     assert (nki.run(kernels.vector_add, x, y).output == x + y).all()
     x, = numbers((256, 128))
     assert (nki.run(kernels.transpose, x).output == x.T).all()
+
+
+# --- the report ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def errors():
+    return error_report()
+
+
+def test_the_targets_hold(errors):
+    """Copies within 5 %, GEMM within 15 %, tiny within max(5 us, 5 %), but for what is named."""
+    for row in errors:
+        allowed = {"copy": 0.05, "gemm": 0.15, "tiny": max(0.05, 5e-6 / row.published)}
+        if row.kind in allowed:
+            assert row.met == (abs(row.error) <= allowed[row.kind]), row.id
+    missed = {kind: {r.id for r in errors.misses if r.kind == kind} for kind in TARGETS}
+    assert missed == {"copy": set(), "gemm": {"M01", "M08", "M38"}, "tiny": {"S03"}}
+
+
+def test_a_miss_says_why(errors):
+    assert {row.id: row.why for row in errors.misses} == {
+        row.id: WHY[row.id] for row in errors.misses}
+    assert not any(row.why for row in errors if row.met)
+
+
+def test_each_mechanism_off_worsens_its_row(errors):
+    assert [bought.mechanism for bought in errors.mechanisms] == list(MECHANISMS)
+    for bought in errors.mechanisms:
+        assert abs(bought.without) > abs(bought.error), bought
+
+
+def test_every_usable_row_is_compared(errors):
+    assert [row.id for row in errors] == [row.id for row in usable()]
+    assert len(errors.rows) + len(errors.excluded) == len(rows())
+    for row in errors:
+        assert row.published == pytest.approx(1e-6 * rows()[row.id].time_us)
+        assert row.modelled > 0 and row.left_out > 0
+    shown = repr(errors)
+    assert all(row.id in shown for row in errors.misses) and "nan" not in shown
+    assert errors.table.count("\n") == len(errors.rows)
+
+
+def shipped(chip):
+    table = constants(machine.get(chip, "core"))
+    return {name: table[name].value for name in report.START[chip]}
+
+
+@pytest.mark.parametrize("chip", report.CHIPS)
+def test_ten_numbers_a_chip_are_fitted_and_the_fit_stays_where_they_are(chip):
+    assert {name for name, row in constants(machine.get(chip, "core")).items()
+            if row.kind == "fitted"} == set(report.START[chip])
+    assert len(report.START[chip]) <= 10
+    here = shipped(chip)
+    for name, value in zip(here, report._step(chip, tuple(here.values())), strict=True):
+        assert abs(value - here[name]) <= 0.05 * report.START[chip][name][1], name
+
+
+def test_a_source_left_out_has_no_say(monkeypatch):
+    """Its published times may be anything: the constants without it are the same."""
+    source, chip = "Jerry2423/kda-for-trainium", "trn2"
+    before = report.without_source(chip, source)
+    with_it = report._step(chip, tuple(shipped(chip).values()))
+    twice = tuple(replace(row, time_us=2 * row.time_us) if report.campaign(row) == source else row
+                  for row in usable())
+    monkeypatch.setattr(report, "usable", lambda: twice)
+    report._slopes.cache_clear()
+    try:
+        assert report.without_source(chip, source) == pytest.approx(before, rel=1e-9)
+        assert report._step(chip, tuple(shipped(chip).values())) != pytest.approx(with_it, rel=1e-3)
+    finally:
+        report._slopes.cache_clear()
+
+
+@pytest.mark.parametrize("id", ["C17", "M16", "M26", "M32", "M34"])
+def test_a_row_that_repeats_itself_is_a_straight_line(id, monkeypatch):
+    """Predicted whole, and from two of its repetitions."""
+    row = rows()[id]
+    short = report.modelled(row)
+    assert sum(len(one.graph.core) for _, one in report._predicted(id)) < sum(
+        len(ran(row, launch).cores[0]) for launch in row.launches)
+    monkeypatch.setattr(report, "_parts", lambda launch: [(1.0, launch)])
+    whole = sum(share * report._Again(run, row).seconds({}, frozenset())
+                for share, run in report._counted.__wrapped__(id))
+    assert short == pytest.approx(whole, rel=2e-4)
+
+
+def test_the_report_prices_as_predict_does():
+    for id in ("S10", "A08", "M01"):
+        row = rows()[id]
+        made = predict(ran(row, *row.launches), buffers=row.buffers)
+        clock = made.benchmark if row.clock == "benchmark" else made.time
+        assert report.modelled(row) == pytest.approx(1e-9 * clock)
+
+
+def test_the_report_comes_again(errors):
+    error_report.cache_clear()
+    assert error_report() == errors

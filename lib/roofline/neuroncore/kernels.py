@@ -885,13 +885,11 @@ def over(total):
 
 def values_of(a, v_all):
     """a [128, L] times V: each 128 x 128 of a transposed first; [128, d] in PSUM."""
+    turned = transposed(a)
     values = nl.ndarray((P, v_all.shape[2]), dtype=nl.float32, buffer=nl.psum)
-    for j in range(0, v_all.shape[1], 4):
-        a_tiles = nl.ndarray((P, 4, P), dtype=a.dtype, buffer=nl.sbuf)
-        transpose_into(a_tiles, a[:, j * P:(j + 4) * P])
-        for i in range(4):
-            nisa.nc_matmul(dst=values, stationary=a_tiles[:, i, :], moving=v_all[:, j + i, :],
-                           accumulate=j + i > 0)
+    for j in range(v_all.shape[1]):
+        nisa.nc_matmul(dst=values, stationary=turned[:, j, :], moving=v_all[:, j, :],
+                       accumulate=j > 0)
     return values
 
 
