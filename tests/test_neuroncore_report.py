@@ -278,7 +278,7 @@ def test_a_source_left_out_has_no_say(monkeypatch):
         report._slopes.cache_clear()
 
 
-@pytest.mark.parametrize("id", ["C17", "M16", "M26", "M32", "M34"])
+@pytest.mark.parametrize("id", ["C17", "M18", "M26", "M32", "M34"])
 def test_a_row_that_repeats_itself_is_a_straight_line(id, monkeypatch):
     """Predicted whole, and from two of its repetitions."""
     row = rows()[id]
@@ -302,3 +302,8 @@ def test_the_report_prices_as_predict_does():
 def test_the_report_comes_again(errors):
     error_report.cache_clear()
     assert error_report() == errors
+
+
+def test_the_command_prints_the_report(errors, capsys):
+    assert report.main([]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == repr(errors)

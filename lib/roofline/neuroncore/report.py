@@ -61,7 +61,7 @@ STEPS = 8
 _REPEATS: Mapping[str, tuple[tuple[tuple[int, int], ...], str | int, tuple[int, int]]] = {
     "read": (((0, 0),), 1, (256, 512)), "write": (((0, 0),), 1, (256, 512)),
     "hbm_copy": (((0, 0),), 1, (256, 512)), "vector_add": (((0, 0), (1, 0)), 1, (256, 512)),
-    "gemm_rows": (((0, 1),), "rows", (2, 3)), "gemm_tiles": (((0, 1),), 128, (2, 3)),
+    "gemm_rows": (((0, 1),), "rows", (6, 8)), "gemm_tiles": (((0, 1),), 128, (4, 6)),
     "gemm_from_rows": (((0, 0),), "rows", (2, 3)), "gemm_blocks": (((0, 1),), "rows", (2, 3)),
     "gemm_batched": (((0, 0), (1, 0)), 1, (2, 3)), "conv1d": (((0, 0),), 1, (1, 2)),
     "attention": (((1, 0), (0, 0), (2, 0)), 1, (1, 2)),
