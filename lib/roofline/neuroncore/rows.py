@@ -1,9 +1,10 @@
 """Published times of kernels on NeuronCores, and which of them the cost model is held against.
 
 What was published, and which rows are usable, was frozen before the first prediction existed. The
-kernels that stand for rows were amended after it, by rules for all of them, from notes and busy
-shares: a block loads in one transfer; as many buffers as fit where none are declared; the next tile
-is made ready (loaded, scored, transposed) before this one is multiplied. One row a published time:
+kernels that stand for rows were amended after it, so the fit has seen them: a block loads in one
+transfer; as many buffers as fit where none are declared; the next tile is made ready (loaded,
+scored, transposed) before this one is multiplied; the notes of M08, M09 ("one K level") and F16 to
+F26 ("K loop innermost") were read again. One row a published time:
 
   id .. grade   who published what; grades: A device counters or 3 hosts, B one careful source,
                 C derived from a utilisation, D a ceiling or an unstated chip, E host or bring-up,
