@@ -45,6 +45,7 @@ FIGURES = ("mm_arithmetic_intensity", "peak_flops_bandwidth_ratio", "hfu_estimat
            "mfu_inst_estimated_percent", "mfu_estimated_percent", "mbu_estimated_percent",
            "mbu_min_read_util_percent", "mfu_max_achievable_estimated_percent",
            "neuroncore_cycle_count")
+REACH = "mfu_max_achievable_estimated_percent"
 
 
 def made(summary, metadata=TRN2, cores=2, **more):
@@ -83,8 +84,14 @@ def test_nothing_over_nothing_is_no_intensity():
 
 def test_every_figure_of_a_real_summary_comes_out():
     check = made(FUSED).check()
-    assert check.agree and all(check[name].agrees for name in FIGURES)
+    assert check.agree and check.compared == 9  # all but the capped one, and the throttle limit
+    capped = check[REACH]
+    assert (capped.agrees, capped.recomputed, capped.reasons) == (None, 1, (formulas.CAPPED,))
+    assert "9 of 9 figures that could differ agree" in repr(check)
     for name in FIGURES:
+        if name == REACH:
+            continue
+        assert check[name].agrees
         exact = name != "hfu_estimated_percent"  # which is 2.4e-8 lower than its formula
         assert check[name].reasons == ((formulas.DIGITS,) if exact else (formulas.SINGLE,)), name
     limit = check["throttle_avg_util_limit_nc0_percent"]
@@ -97,8 +104,34 @@ def test_a_file_without_hardware_figures_has_those_of_its_instance_type():
                  metadata={}, cores=1).check()
     assert check.agree and check.constants.source == "machine trn2, where the file says nothing"
     assert formulas.CORES[2] in check["mfu_estimated_percent"].reasons
-    # of these each c gives 1, so neither is shown to be right
-    assert check["mfu_max_achievable_estimated_percent"].reasons == (formulas.DIGITS,)
+    # these come out with each c, so neither is shown to be right
+    assert check[REACH].reasons == (formulas.CAPPED,)
+    for name in ("mbu_estimated_percent", "mm_arithmetic_intensity"):
+        assert check[name].reasons == (formulas.DIGITS,)
+
+
+def test_c_is_the_same_for_all_figures():
+    """hfu and mfu as of one core, mfu_max as of two: c = 1 explains more of them."""
+    two = {"hfu_estimated_percent": 100 / 2000, "mfu_estimated_percent": 80 / 2000,
+           REACH: 2 * 1e9 / 4e9}
+    check = made(RAW | two, {k: v for k, v in SMALL.items() if k != "num_physical_cores"},
+                 2).check()
+    assert check["hfu_estimated_percent"].reasons == (formulas.DIGITS, formulas.CORES[1])
+    assert check["mfu_estimated_percent"].agrees and check[REACH].agrees is False
+
+
+def test_a_check_of_nothing_agrees_with_nothing():
+    check = made({}).check()
+    assert check.agree is None and check.compared == 0
+    assert "0 of 0 figures that could differ agree" in repr(check)
+    wrong = made(FUSED | {"neuroncore_cycle_count": 9}).check()
+    assert wrong.agree is False and "8 of 9 figures that could differ agree" in repr(wrong)
+
+
+def test_a_name_that_is_no_row_is_one_clear_error():
+    for table in (made(FUSED).check(), made(FUSED).clocks()):
+        with pytest.raises(ProfileError, match=r"no row 'hue'; there are .*(hfu|total)"):
+            table["hue"]
 
 
 def test_without_any_hardware_figures_only_the_intensity_is_recomputed():
@@ -160,19 +193,44 @@ ADJUSTED = RAW | {"adjusted_hardware_flops": 400, "adjusted_transpose_flops": 80
     ("2.31", ADJUSTED, "mm_arithmetic_intensity", 80 / 40, True, formulas.DIGITS),  # raw
     ("2.31", ADJUSTED, "mm_arithmetic_intensity", 320 / 40, False, formulas.OPEN),
     ("2.31", RAW, "mfu_estimated_percent", 320 / 2000, None, formulas.NEEDS_ADJUSTED),
+    ("2.30", RAW, "mfu_estimated_percent", 320 / 2000, None, formulas.NEEDS_ADJUSTED),
+    ("2.29", RAW, "mfu_estimated_percent", 320 / 2000, False, formulas.OPEN),
+    ("2.31", RAW, "mfu_estimated_percent", 20 / 2000, None, formulas.NEEDS_ADJUSTED),  # 1/4
+    ("2.31", RAW, "mfu_estimated_percent", 321 / 2000, False, formulas.OPEN),  # more than fp32
+    ("2.31", RAW, "mfu_estimated_percent", 19 / 2000, False, formulas.OPEN),
+    ("2.31", RAW, "hfu_estimated_percent", 401 / 2000, False, formulas.OPEN),
     ("2.28", RAW, "mfu_estimated_percent", 320 / 2000, False, formulas.OPEN),
     ("2.31", RAW, "mfu_estimated_percent", 80 / 2000, True, formulas.DIGITS),       # all bf16
     ("2.28", RAW | {"model_flops": 60}, "mfu_estimated_percent", 60 / 2000, True, formulas.MODEL),
     ("2.28", RAW | {"model_flops": 60}, "mm_arithmetic_intensity", 80 / 40, True, formulas.DIGITS),
     ("2.22", RAW | {"model_flops": 0}, "mfu_estimated_percent", 0, None, formulas.NO_HLO),
+    ("2.28", RAW | {"model_flops": 0}, "mfu_estimated_percent", 0, False, formulas.OPEN),
+    ("2.22", RAW, "mfu_estimated_percent", 0, False, formulas.OPEN),
     ("2.28", RAW, "mfu_estimated_percent", 0, False, formulas.OPEN),
     ("2.28", RAW | {"transpose_flops": 1}, "mm_arithmetic_intensity", 2.48, True, formulas.PRINTED),
     ("2.28", RAW | {"transpose_flops": 1}, "mm_arithmetic_intensity", 2.5, False, formulas.OPEN),
-    ("2.28", RAW, "mfu_max_achievable_estimated_percent", 2 * 1e9 / 2e9, True, formulas.DIGITS),
+    # one digit is no rounding of 0.039992; four are one up to half of the last
+    ("2.28", RAW | {"total_time": 1.0002e-6}, "mbu_estimated_percent", 0.04, False, formulas.OPEN),
+    ("2.28", RAW | {"hbm_read_bytes": 22.54}, "mbu_estimated_percent", 0.0325, True,
+     formulas.PRINTED),
+    ("2.28", RAW | {"hbm_read_bytes": 22.56}, "mbu_estimated_percent", 0.0325, False,
+     formulas.OPEN),
+    ("2.28", RAW, REACH, 2 * 1e9 / 2e9, None, formulas.CAPPED),  # AI 80 / 40
+    ("2.28", RAW, REACH, 0.99, False, formulas.OPEN),
+    ("2.28", RAW | {"hbm_read_bytes": 70}, REACH, 0.5, True, formulas.DIGITS),  # AI 80 / 80
+    ("2.28", RAW | {"hbm_read_bytes": 70}, REACH, 1, False, formulas.OPEN),
 ])
 def test_what_each_version_counts(version, summary, name, printed, agrees, reason):
     row = made(summary | {name: printed}, SMALL | {"explorer_version": version}, 1).check()[name]
     assert (row.agrees, reason in row.reasons) == (agrees, True), row
+
+
+def test_adjusted_flops_are_shown_where_neither_comes_out():
+    """A file that has them counts with them, whatever version it says or does not say."""
+    for version, summary, shown in (("", ADJUSTED, 320), ("2.28", ADJUSTED, 320), ("", RAW, 80)):
+        row = made(summary | {"mfu_estimated_percent": 0.9}, SMALL | {"explorer_version": version},
+                   1).check()["mfu_estimated_percent"]
+        assert row.recomputed == shown / 2000 and row.agrees is False
 
 
 def test_intensity_follows_the_instructions_where_a_model_has_fewer_flops():
@@ -203,17 +261,61 @@ def test_both_cores_busy_the_slower_ones_cycles_are_the_time():
         assert check[name].agrees and check[name].reasons == (formulas.SLOWER,)
     alone = made(slow, TRN2 | {"num_physical_cores": 1}, 1).check()
     assert alone["neuroncore_cycle_count"].agrees is False
-    assert made(FUSED | {"neuroncore_cycle_count": round(45709 * 1.02)}).check()[
-        "neuroncore_cycle_count"].agrees is False
+    whole = FUSED["total_time"] * 1.2e9 // 1
+    for count, agrees in ((whole * 1.01 - 1, True), (whole * 1.01 + 1, False)):
+        row = made(FUSED | {"neuroncore_cycle_count": count}).check()["neuroncore_cycle_count"]
+        assert row.agrees is agrees
+
+
+def test_an_idle_core_is_no_slower_one():
+    late = FUSED | {"neuroncore_cycle_count": 45709 * 1.005}
+    for core, agrees in ((0, False), (1, True)):
+        of = timelines.timeline(vector=[(0, 9), (9, 20, {"core": core})], cores=2)
+        row = made(late, timeline=of).check()["neuroncore_cycle_count"]
+        assert row.agrees is agrees
+
+
+def test_a_time_in_cycles_is_good_to_one_cycle():
+    """Of the slower core: 40 B in 1001 cycles of 1 GHz at 1 B/ns, where total_time is 1000 ns."""
+    slow = SMALL | {"num_physical_cores": 2, "explorer_version": "2.28"}
+    for off, agrees in ((0.9, True), (1.1, False)):
+        summary = RAW | {"neuroncore_cycle_count": 1001,
+                         "mbu_estimated_percent": 40 / 1001 * (1 - off / 1001)}
+        row = made(summary, slow).check()["mbu_estimated_percent"]
+        assert row.agrees is agrees
 
 
 def test_flops_that_are_left_out_are_none_where_the_intensity_is_zero():
     check = made({"total_time": 1e-3, "hbm_read_bytes": 4, "hbm_write_bytes": 4,
                   "mm_arithmetic_intensity": 0, "hfu_estimated_percent": 0}).check()
-    for name in ("mm_arithmetic_intensity", "hfu_estimated_percent"):
-        assert check[name].agrees and formulas.NO_WORK in check[name].reasons
+    assert check["hfu_estimated_percent"].agrees
+    assert formulas.NO_WORK in check["hfu_estimated_percent"].reasons
+    intensity = check["mm_arithmetic_intensity"]  # FLOPs are 0 by this very figure
+    assert (intensity.agrees, intensity.reasons) == (None, (formulas.CIRCULAR,))
     unsaid = made({"hbm_read_bytes": 4, "hbm_write_bytes": 4, "hfu_estimated_percent": 0})
     assert unsaid.check()["hfu_estimated_percent"].agrees is None
+
+
+def test_transposes_that_are_left_out_are_none_where_the_intensity_says_so():
+    """A NKIBench matrix product (trn1, 2025) leaves them out, and its intensity is all of F / B."""
+    left = {"hardware_flops": 117440512, "hbm_read_bytes": 2**20, "hbm_write_bytes": 2**20}
+    row = made(left | {"mm_arithmetic_intensity": 56}).check()["mm_arithmetic_intensity"]
+    assert row.agrees and row.reasons == (formulas.DIGITS, formulas.NO_TRANSPOSES)
+    assert dict(made(left | {"mm_arithmetic_intensity": 56}).counted("bf16").work) == {
+        "bf16": 117440512}
+    for summary in (left, left | {"mm_arithmetic_intensity": 50}):
+        unsaid = made(summary)
+        row = unsaid.check()["mm_arithmetic_intensity"]
+        assert (row.agrees, row.recomputed, row.reasons[-1]) == (None, None, formulas.ABSENT)
+        assert "117.4 MFLOP with transposes; how many is unknown" in repr(unsaid)
+        with pytest.raises(ProfileError, match=r"summary\.transpose_flops: got None"):
+            unsaid.counted("bf16")
+
+
+def test_adjusted_transposes_that_are_left_out_are_none_only_if_the_raw_are():
+    raw = RAW | {"adjusted_hardware_flops": 400}
+    assert formulas.flops(made(raw), adjusted=True) is None
+    assert formulas.flops(made(raw | {"transpose_flops": 0}), adjusted=True) == 400
 
 
 def test_throttle_limits_of_other_versions_are_not_compared():
@@ -221,8 +323,12 @@ def test_throttle_limits_of_other_versions_are_not_compared():
     for version in ("2.26.1", "2.31", "", "words"):
         row = made(FUSED, TRN2 | {"explorer_version": version}).check()[name]
         assert (row.agrees, row.recomputed, row.reasons) == (None, None, (formulas.UNLIKE,))
-    row = made(FUSED | {name: 1.097}).check()[name]
-    assert row.agrees is None and row.reasons == (formulas.UNLIKE,)
+    row = made(FUSED | {name: 1.097}).check()[name]  # 2.28, whose rule is known
+    assert row.agrees is False and row.reasons == (formulas.OPEN,)
+    assert row.recomputed == pytest.approx(0.35844053557364136 + 0.01611971646101339 / 2)
+    lacks = {k: v for k, v in FUSED.items() if k != "throttle_activity_1_active_time_nc0_percent"}
+    row = made(lacks).check()[name]
+    assert row.agrees is None and row.reasons == (formulas.ABSENT,)
 
 
 @given(st.dictionaries(st.sampled_from([*FUSED, *TRN2, "adjusted_hardware_flops", "instance_type"]),
@@ -258,6 +364,8 @@ def test_formulas_on_every_trn2_file():
         assert check.agree, (file, check)
         for name in FIGURES:
             row = check[name]
+            if row.printed == 1 and name == REACH:
+                assert row.agrees is None
             if name in ("mm_arithmetic_intensity", "peak_flops_bandwidth_ratio",
                         "mfu_inst_estimated_percent", "mfu_estimated_percent",
                         "mfu_max_achievable_estimated_percent", "neuroncore_cycle_count"):
@@ -274,7 +382,8 @@ def test_formulas_on_the_trn1_kernels():
     for row in rows:
         check = made(row["profile"], TRN1 | {"explorer_version": "2.2"}, 1).check()
         ai, ratio = check["mm_arithmetic_intensity"], check["peak_flops_bandwidth_ratio"]
-        assert ai.agrees and math.isclose(ai.printed, ai.recomputed, rel_tol=3e-16), row
+        assert ai.agrees is (True if ai.printed else None)  # 0: its FLOPs are left out
+        assert math.isclose(ai.printed, ai.recomputed, rel_tol=3e-16), row
         assert round(ratio.recomputed, 12) == ratio.printed == 223.781463973542
 
 
@@ -332,8 +441,66 @@ def test_passes_that_record_a_share_each_are_one_matmul_too():
 
 def test_rows_that_are_missing_are_like_the_others():
     of = timelines.timeline(matmuls=[(0, 10), (10, 20, {"dtype": "fp32"})])
-    profile = timelines.profile(of, summary=HBM | {"hardware_flops": 4 * ONE})
+    profile = timelines.profile(of, summary=HBM | {"hardware_flops": 4 * ONE,
+                                                   "transpose_flops": 0})
     assert dict(profile.count.work) == {"bf16": 2 * ONE, "fp32": 2 * ONE}
+
+
+def test_rows_without_flops_have_those_of_their_sizes_and_the_reverse():
+    of = timelines.timeline(matmuls=[(0, 10, {"macs": 0}), (10, 20, {"K": 0, "macs": 50})])
+    profile = timelines.profile(of, summary=HBM)
+    assert profile.matmul_flops["bf16"].once == ONE + 100
+    assert profile.matmul_flops["bf16"].counted == 100
+
+
+def test_rows_with_neither_flops_nor_sizes_are_not_no_work():
+    bare = {"K": 0, "M": 0, "N": 0, "macs": 0}
+    of = timelines.timeline(matmuls=[(0, 10, bare), (10, 20, bare | {"dtype": "fp32"})])
+    profile = timelines.profile(of, summary=HBM | {"hardware_flops": 10**9, "transpose_flops": 0})
+    with pytest.raises(ProfileError, match=r"1,000,000,000 FLOPs that the rows do not split: those "
+                                           r"of \w+ have neither FLOPs nor sizes"):
+        profile.count  # noqa: B018
+    assert dict(profile.counted("bf16").work) == {"bf16": 10**9}
+
+
+def test_fp32_rows_whose_passes_are_unknown_are_no_count():
+    """Two rows, one matmul: without the compiler's ids they look like two."""
+    rows = [(0, 10, {"dtype": "fp32"}), (10, 20, {"dtype": "fp32"})]
+    of = timelines.timeline(matmuls=rows, unknown=["instructions.passes"])
+    summary = HBM | {"hardware_flops": 2 * ONE, "transpose_flops": 0}
+    profile = timelines.profile(of, summary=summary)
+    assert profile.matmul_flops == {}
+    with pytest.raises(ProfileError, match="the passes of one fp32 matmul is not in the file"):
+        profile.count  # noqa: B018
+    assert dict(profile.counted("fp32").work) == {"fp32": 2 * ONE}  # as the summary has them
+    of = timelines.timeline(matmuls=[(0, 10), (10, 20)], unknown=["instructions.passes"])
+    assert dict(timelines.profile(of, summary=summary).count.work) == {"bf16": 2 * ONE}
+
+
+def test_rows_whose_transposes_are_unknown_are_no_count():
+    of = timelines.timeline(matmuls=[(0, 10), (10, 20)], unknown=["instructions.transpose"])
+    summary = HBM | {"hardware_flops": 2 * ONE, "transpose_flops": ONE}
+    profile = timelines.profile(of, summary=summary)
+    with pytest.raises(ProfileError, match="which of them are transposes is not in the file"):
+        profile.count  # noqa: B018
+    assert dict(profile.counted("bf16").work) == {"bf16": ONE}
+    part = profile.window(0, 10)
+    assert "transpose_flops" not in part.summary and part.summary["hardware_flops"] == ONE
+    with pytest.raises(ProfileError, match=r"summary\.transpose_flops: got None"):
+        part.counted("bf16")
+    none = timelines.profile(of, summary=summary | {"transpose_flops": 0})
+    assert dict(none.count.work) == {"bf16": 2 * ONE}
+    assert dict(none.window(0, 10).count.work) == {"bf16": ONE}
+
+
+def test_transposes_that_the_summary_leaves_out_are_those_of_the_rows():
+    of = timelines.timeline(matmuls=[(0, 10), (10, 20, {"transpose": True})])
+    profile = timelines.profile(of, summary=HBM | {"hardware_flops": 2 * ONE})
+    assert dict(profile.count.work) == {"bf16": ONE}
+    more = timelines.profile(of, summary=HBM | {"hardware_flops": 3 * ONE})  # rows are missing
+    with pytest.raises(ProfileError, match=r"summary\.transpose_flops: got None"):
+        more.count  # noqa: B018
+    assert dict(timelines.profile(of, summary=HBM).count.work) == {"bf16": ONE}
 
 
 def test_without_a_dtype_there_is_no_count():
@@ -411,17 +578,34 @@ def test_a_window_leaves_out_what_the_file_does_not_tell():
     part = timelines.profile(of).window(0, 40).summary
     assert {"hbm_read_bytes", "hardware_flops", "transpose_flops"}.isdisjoint(part)
     assert part["hbm_write_bytes"] == 3
+    of = replace(of, unknown=frozenset({"packets.traffic"}))
+    part = timelines.profile(of).window(0, 40).summary
+    assert "dma_transfer_total_bytes" not in part and part["dma_active_time"] == 20e-9
     part = timelines.profile(replace(of, unknown=frozenset({"packets"}))).window(0, 40).summary
     assert {"dma_active_time", "dma_transfer_total_bytes", "total_active_time"}.isdisjoint(part)
     part = timelines.profile(replace(of, unknown=frozenset({"instructions"}))).window(0, 40).summary
     assert set(part) == {"total_time", "dma_active_time", "dma_transfer_total_bytes"}
 
 
-@pytest.mark.parametrize(("t0", "t1"), [(-1, 5), (5, 5), (6, 5), (0, 42), (0.5, 5), (0, math.nan)])
+@pytest.mark.parametrize(("t0", "t1"), [(-1, 5), (5, 5), (6, 5), (0, 42), (0.5, 5), (0, math.nan),
+                                      (None, 5), (0, "5"), (0, None), (0, math.inf), ([0], 5)])
 def test_a_window_lies_within_the_timeline(t0, t1):
     profile = timelines.profile(timelines.timeline(**ROWS))
     with pytest.raises(ProfileError, match=r"expected whole ns with 0 <= t0 < t1 <= 41"):
         profile.window(t0, t1)
+
+
+def test_a_part_says_that_its_bytes_are_booked_at_issue():
+    """A transfer of 4096 B is issued in the first half and moves in the second."""
+    of = timelines.timeline(issues=[(0, 2, {"read": 4096})], packets=[(50, 60)], vector=[(90, 99)])
+    whole = replace(timelines.profile(of), warnings=("own",))
+    first, second = whole.window(0, 40), whole.window(40, 99)
+    assert [part.summary["hbm_read_bytes"] for part in (first, second)] == [4096, 0]
+    assert [part.summary["dma_transfer_total_bytes"] for part in (first, second)] == [0, 4096]
+    for part in (first, first.window(0, 5)):
+        assert part.warnings[0] == "own" and len(part.warnings) == 2
+        assert "no point of a roofline" in part.warnings[1]
+    assert whole.window(0, 99).warnings == ("own",)
 
 
 def test_a_summary_alone_has_no_window():

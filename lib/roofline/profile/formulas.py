@@ -12,8 +12,8 @@ BW hbm_ddr_bandwidth (one HBM stack), c physical cores of the logical core.
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -75,6 +75,9 @@ def cycles(time: float, clock: float) -> int:
 # --- what goes in ---------------------------------------------------------------------------------
 
 
+HALF_BIT = 2.0**-24  # relative: half a step of a number of 32 bits
+
+
 def number(profile: "Profile", name: str) -> float | None:
     """A number of the summary or metadata; None where it is absent, text, or not finite."""
     value = profile.get(name)
@@ -84,16 +87,24 @@ def number(profile: "Profile", name: str) -> float | None:
 
 
 def flops(profile: "Profile", adjusted: bool = False) -> float | None:
-    """F = hardware_flops - transpose_flops; None where unknown.
+    """F = hardware_flops - transpose_flops; None where either is unknown.
 
-    The profiler of 2025 leaves FLOPs out that are 0: transposes are then none, and so is all of
-    it where the printed intensity is 0.
+    The profiler of 2025 leaves out FLOPs that are 0. So what is absent is 0 where the intensity
+    that it prints says so: all of it at 0, transposes at hardware_flops / B. Else the rows say how
+    many are transposes, if they account for all of hardware_flops.
     """
     kind = "adjusted_" * adjusted
     total = number(profile, f"{kind}hardware_flops")
+    printed, nbytes = number(profile, "mm_arithmetic_intensity"), hbm_bytes(profile)
     if total is None:
-        return 0 if number(profile, "mm_arithmetic_intensity") == 0 and not adjusted else None
-    return total - (number(profile, f"{kind}transpose_flops") or 0)
+        return 0 if printed == 0 and not adjusted else None
+    moved = number(profile, f"{kind}transpose_flops")
+    if moved is None and adjusted:
+        moved = 0 if flops(profile) == number(profile, "hardware_flops") else None
+    elif moved is None:
+        alone = printed and nbytes and math.isclose(printed, total / nbytes, rel_tol=HALF_BIT)
+        moved = 0 if alone or not total else profile.transposed
+    return None if moved is None else total - moved
 
 
 def hbm_bytes(profile: "Profile") -> float | None:
@@ -152,10 +163,11 @@ class Constants:
 
 
 def throttle_limit(profile: "Profile", core: int) -> float | None:
-    """Mean share of cycles that throttling left this core's Tensor Engine; None without rows.
+    """Most that throttling left this core's Tensor Engine, a share of cycles; None without rows.
 
     From the throttle rows, over the span or the whole timeline: the lowest k/n of the rows that
-    cover a moment, and all of it where none does.
+    cover a moment, and all of it where none does. An upper limit: the start-up, before the first
+    row, is slow too, and a ledger (gaps) charges it.
     """
     if profile.timeline is None or "throttles" in profile.timeline.unknown:
         return None
@@ -183,21 +195,47 @@ MODEL = "with model_flops, from HLO"
 CORES = {1: "with c = 1, which the file does not say", 2: "with c = 2, which the file does not say"}
 SLOWER = "by the slower core's cycles, not total_time"
 NO_WORK = "FLOPs are left out, and the printed figure is 0"
+NO_TRANSPOSES = "transposes are left out, and as 0 it comes out"
 NO_HLO = "0 without HLO statistics, in versions that do not fall back on instructions"
 LIMITS = "sum of active share x limit; time without an event counts as 0"
 UNLIKE = "not comparable between versions"
-OURS = "ours, from the throttle rows; time without one counts as not throttled"
-NEEDS_ADJUSTED = "needs adjusted FLOPs, which the file does not print"
+OURS = "ours: an upper limit, as time without a throttle row counts as free, start-up too"
+NEEDS_ADJUSTED = "needs adjusted FLOPs, which the file does not print: 1/4 to 4 times as many"
+CIRCULAR = "cannot fail: FLOPs are left out, and 0 by this very figure"
+CAPPED = "cannot fail: more than 1 is printed as 1"
 NOT_PRINTED = "not printed"
 ABSENT = "an input is absent"
 OPEN = "unexplained"
-REASONS = (DIGITS, SINGLE, PRINTED, ADJUSTED, MODEL, *CORES.values(), SLOWER, NO_WORK, NO_HLO,
-           LIMITS, UNLIKE, OURS, NEEDS_ADJUSTED, NOT_PRINTED, ABSENT, OPEN)
+REASONS = (DIGITS, SINGLE, PRINTED, ADJUSTED, MODEL, *CORES.values(), SLOWER, NO_WORK,
+           NO_TRANSPOSES, NO_HLO, LIMITS, UNLIKE, OURS, NEEDS_ADJUSTED, CIRCULAR, CAPPED,
+           NOT_PRINTED, ABSENT, OPEN)
+ADJUSTS = (2, 30)    # from here on the percentages count adjusted FLOPs
+FALLS_BACK = (2, 28)  # from here on mfu_estimated is mfu_inst where there is no model_flops
+
+
+class Named(Protocol):
+    """A row of a table, by its name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=Named)
+
+
+def named(rows: Sequence[Item], name: str) -> Item:
+    """The row of this name. Raises ProfileError, which lists the names there are."""
+    for row in rows:
+        if row.name == name:
+            return row
+    from .record import ProfileError  # which imports this module
+
+    raise ProfileError(f"no row {str(name)[:60]!r}; there are {', '.join(r.name for r in rows)}")
 
 
 @dataclass(frozen=True)
-class Row:
-    """One figure: None is unknown; agrees is None where there is nothing to compare.
+class Figure:
+    """One figure of the summary: None is unknown; agrees is None where nothing could differ.
 
     reasons   each one of REASONS
     """
@@ -213,19 +251,24 @@ class Row:
 class Check:
     """The profiler's figures against its own formulas."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[Figure, ...]
     constants: Constants
 
-    def __getitem__(self, name: str) -> Row:
-        return next(row for row in self.rows if row.name == name)
+    def __getitem__(self, name: str) -> Figure:
+        return named(self.rows, name)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[Figure]:
         return iter(self.rows)
 
     @property
-    def agree(self) -> bool:
-        """Whether nothing that could be compared differs."""
-        return all(row.agrees is not False for row in self.rows)
+    def compared(self) -> int:
+        """How many figures could have differed."""
+        return sum(row.agrees is not None for row in self.rows)
+
+    @property
+    def agree(self) -> bool | None:
+        """Whether no figure that could be compared differs; None if none could."""
+        return all(row.agrees is not False for row in self.rows) if self.compared else None
 
     def __repr__(self) -> str:
         words = {True: "yes", False: "no", None: ""}
@@ -237,7 +280,9 @@ class Check:
             ("P1", of.p1, "FLOP/s"), ("BW", of.bw, "B/s"), ("clock", of.clock, "Hz"))
             if value is not None]
         cores = " or ".join(map(str, of.cores))
+        agreed = sum(row.agrees is True for row in self.rows)
         return "\n".join([*aligned(cells, left=(0, 3, 4)),
+                          f"{agreed} of {self.compared} figures that could differ agree",
                           f"{', '.join([*known, f'c {cores}'])}; from {of.source}"])
 
 
@@ -248,63 +293,84 @@ def _shown(value: object) -> str:
     return f"{value:,}" if whole else units.significant(value, 6)
 
 
-Way = tuple[float | None, tuple[str, ...]]  # what a formula gives, and on what grounds
-
-
 def check(profile: "Profile") -> Check:
     """Every figure of the summary that a formula gives, recomputed.
 
     Where versions differ each way is tried, that of the file's version first; the one that comes
-    out is named. What is not printed is still recomputed.
+    out is named. So is c, for all figures at once, where the file does not say it. What is not
+    printed is still recomputed.
     """
     of = Constants.of(profile)
-    f, b, time = flops(profile), hbm_bytes(profile), number(profile, "total_time")
-    count, model = number(profile, "neuroncore_cycle_count"), number(profile, "model_flops")
-    wide = flops(profile, adjusted=True)
-    everything = number(profile, "hardware_flops")
-    new = (version(profile) or (0, 0)) >= (2, 30) or wide is not None
-    times: list[Way] = [(time, ())]
-    if of.clock and _slower(count, _made(cycles, time, of.clock), of):
-        times.append((count / of.clock, (SLOWER,)))  # type: ignore[operator]
+    tried = {c: _figures(profile, of, c) for c in of.cores}
+    best = max(tried, key=lambda c: sum(row.agrees is True for row in tried[c]))
+    rows = tried.pop(best)
+    for other in tried.values():  # what comes out with another c as well does not show c
+        rows = [row if not row.agrees or row.recomputed == twin.recomputed else
+                replace(row, reasons=(*row.reasons, CORES[best]))
+                for row, twin in zip(rows, other, strict=True)]
+    return Check((*rows, *_limits(profile)), of)
 
-    def cores() -> list[tuple[int, tuple[str, ...]]]:
-        return [(c, (CORES[c],) * (len(of.cores) > 1)) for c in of.cores]
+
+Way = tuple[float | None, tuple[str, ...]]  # what a formula gives, and on what grounds
+
+
+def _figures(profile: "Profile", of: Constants, c: int) -> list[Figure]:
+    """The figures that a formula gives, for c physical cores."""
+    total, raw, adjusted = (number(profile, "hardware_flops"), flops(profile),
+                            flops(profile, adjusted=True))
+    nbytes, time = hbm_bytes(profile), number(profile, "total_time")
+    count, model = number(profile, "neuroncore_cycle_count"), number(profile, "model_flops")
+    wrote = version(profile) or (0, 0)
+    new = wrote >= ADJUSTS or adjusted is not None
+    clocked = _made(cycles, time, of.clock)
+    slower = c == 2 and _slower(profile, count, clocked)
+    told = number(profile, "transpose_flops") is not None or profile.transposed is not None
+    none = () if told or not total else (NO_TRANSPOSES,)
+    times: list[Way] = [(time, ())]
+    if slower and count and of.clock:
+        times.append((count / of.clock, (SLOWER,)))
 
     def used(*amounts: Way) -> list[Way]:
-        return [(_made(compute_utilisation, n, c, of.p1, t), (*why, *so, *then))
-                for t, then in times for n, why in amounts for c, so in cores()]
+        return [(_made(compute_utilisation, n, c, of.p1, t), (*why, *late))
+                for t, late in times for n, why in amounts]
 
-    def moved(nbytes: float | None) -> list[Way]:
-        return [(_made(bandwidth_utilisation, nbytes, t, of.bw), then) for t, then in times]
+    def moved(amount: float | None) -> list[Way]:
+        return [(_made(bandwidth_utilisation, amount, t, of.bw), late) for t, late in times]
 
-    def either(raw: float | None, adjusted: float | None) -> list[Way]:
-        """Raw and adjusted FLOPs, the version's own first."""
-        if raw == 0 and everything is None:
+    def either(ours: float | None, theirs: float | None, *why: str) -> list[Way]:
+        """Raw and adjusted FLOPs, those of the file's version first."""
+        if total is None and raw == 0:
             return [(0, (NO_WORK,))]
-        both: list[Way] = [(raw, ()), (adjusted, (ADJUSTED,))]
-        return [way for way in (both[::-1] if new else both) if way[0] is not None] or both[:1]
+        both: list[Way] = [(ours, why), (theirs, (ADJUSTED,))]
+        return both[::-1] if new else both
 
-    useful = [(model, (MODEL,))] if model else []
-    work = either(f, wide)
-    ai, of_model = ([(_made(intensity, n, b), why) for n, why in ways]
-                    for ways in (either(f, None), useful))
-    reach = [(_made(max_achievable, i, c, of.p1, of.bw), (*why, *so))
-             for i, why in [*of_model, *ai] for c, so in cores()]
+    def unadjusted(printed: float, value: float) -> str:
+        fits = new and adjusted is None and value / 4 <= printed <= value * 4
+        return NEEDS_ADJUSTED if fits else ""
+
+    def without_model(printed: float, value: float) -> str:
+        old = wrote < FALLS_BACK and printed == model == 0
+        return NO_HLO if old else unadjusted(printed, value)
+
+    work = either(raw, adjusted, *none)
+    useful: list[Way] = [(model, (MODEL,))] if model else []
+    ai, of_model = ([(_made(intensity, n, nbytes), why) for n, why in ways]
+                    for ways in (either(raw, None, *none), useful))
     rows = [
-        _row(profile, "mm_arithmetic_intensity", ai),
-        _row(profile, "peak_flops_bandwidth_ratio",
-             [(_made(ratio, of.p1, of.bw), ())]),
-        _row(profile, "hfu_estimated_percent", used(*either(
-            0 if f == 0 and everything is None else everything,
-            number(profile, "adjusted_hardware_flops"))), new and wide is None),
-        _row(profile, "mfu_inst_estimated_percent", used(*work), new and wide is None),
-        _row(profile, "mfu_estimated_percent", used(*useful, *work), new and wide is None, model),
-        _row(profile, "mbu_estimated_percent", moved(b)),
-        _row(profile, "mbu_min_read_util_percent",
-             moved(number(profile, "inputs_and_weights_size_bytes"))),
-        _row(profile, "mfu_max_achievable_estimated_percent", reach),
-        _cycles(profile, of, time)]
-    return Check((*rows, *_limits(profile)), of)
+        _figure(profile, "mm_arithmetic_intensity", ai),
+        _figure(profile, "peak_flops_bandwidth_ratio", [(_made(ratio, of.p1, of.bw), ())]),
+        _figure(profile, "hfu_estimated_percent", used(*either(
+            total, number(profile, "adjusted_hardware_flops"))), unadjusted),
+        _figure(profile, "mfu_inst_estimated_percent", used(*work), unadjusted),
+        _figure(profile, "mfu_estimated_percent", used(*useful, *work), without_model),
+        _figure(profile, "mbu_estimated_percent", moved(nbytes)),
+        _figure(profile, "mbu_min_read_util_percent",
+                moved(number(profile, "inputs_and_weights_size_bytes"))),
+        _figure(profile, "mfu_max_achievable_estimated_percent", [
+            (_made(max_achievable, i, c, of.p1, of.bw), why) for i, why in [*of_model, *ai]]),
+        _figure(profile, "neuroncore_cycle_count", [(clocked, ())],
+                lambda printed, value: SLOWER if slower else "")]
+    return [_unfailing(row) for row in rows]
 
 
 def _made(formula: Callable[..., float], *inputs: float | None) -> float | None:
@@ -317,27 +383,40 @@ def _made(formula: Callable[..., float], *inputs: float | None) -> float | None:
         return None
 
 
-def _row(profile: "Profile", name: str, ways: Sequence[Way], needs_adjusted: bool = False,
-         model: float | None = None) -> Row:
-    """The first way that comes out; else the first that could be computed."""
-    printed = profile.get(name)
+EXCUSED = {SLOWER: True, NO_HLO: None, NEEDS_ADJUSTED: None}  # what then becomes of agrees
+
+
+def _figure(profile: "Profile", name: str, ways: Sequence[Way],
+            excuse: Callable[[float, float], str] = lambda printed, value: "") -> Figure:
+    """The first way that comes out; else the first that could be computed, and if it is excused.
+
+    excuse   printed, recomputed -> a key of EXCUSED, or ""
+    """
+    printed, figure = profile.get(name), number(profile, name)
     known = [(value, why) for value, why in ways if value is not None]
     if printed is None:
-        return Row(name, None, known[0][0] if known else None, None,
-                   (NOT_PRINTED,) if known else (NOT_PRINTED, ABSENT))
+        return Figure(name, None, known[0][0] if known else None, None,
+                      (NOT_PRINTED,) if known else (NOT_PRINTED, ABSENT))
     if not known:
-        return Row(name, printed, None, None, (ABSENT,))
-    figure = number(profile, name)
+        return Figure(name, printed, None, None, (ABSENT,))
+    first = known[0][0]
+    if figure is None:
+        return Figure(name, printed, first, False, (OPEN,))
     for value, why in known:
-        if figure is not None and (how := _agrees(figure, value, SLOWER in why, profile)):
-            if len({other for other, _ in known}) == 1:  # it comes out the same with either c
-                why = tuple(reason for reason in why if reason not in CORES.values())
-            return Row(name, printed, value, True, (how, *why) if how not in why else why)
-    if model == 0 and not figure:
-        return Row(name, printed, known[0][0], None, (NO_HLO,))
-    if needs_adjusted:
-        return Row(name, printed, known[0][0], None, (NEEDS_ADJUSTED,))
-    return Row(name, printed, known[0][0], False, (OPEN,))
+        if how := _agrees(figure, value, SLOWER in why, profile):
+            return Figure(name, printed, value, True, (how, *why) if how not in why else why)
+    if why_not := excuse(figure, first):
+        return Figure(name, printed, first, EXCUSED[why_not], (why_not,))
+    return Figure(name, printed, first, False, (OPEN,))
+
+
+def _unfailing(row: Figure) -> Figure:
+    """The same, but no agreement where nothing else could have come out."""
+    if row.agrees and row.name == "mm_arithmetic_intensity" and NO_WORK in row.reasons:
+        return replace(row, agrees=None, reasons=(CIRCULAR,))
+    if row.agrees and row.name.startswith("mfu_max") and row.recomputed == 1:
+        return replace(row, agrees=None, reasons=(CAPPED,))
+    return row
 
 
 def _agrees(printed: float, value: float, by_cycles: bool, profile: "Profile") -> str:
@@ -347,7 +426,7 @@ def _agrees(printed: float, value: float, by_cycles: bool, profile: "Profile") -
         return SLOWER if math.isclose(printed, value, rel_tol=1 / count) else ""
     if math.isclose(printed, value, rel_tol=1e-14):
         return DIGITS
-    if math.isclose(printed, value, rel_tol=2.0**-24):
+    if math.isclose(printed, value, rel_tol=HALF_BIT):
         return SINGLE
     digits, _, power = f"{printed!r}".lower().partition("e")
     decimals = len(digits.partition(".")[2]) - int(power or 0)
@@ -355,36 +434,31 @@ def _agrees(printed: float, value: float, by_cycles: bool, profile: "Profile") -
     return PRINTED if long and abs(printed - value) <= 0.5 * 10.0**-decimals else ""
 
 
-def _cycles(profile: "Profile", of: Constants, time: float | None) -> Row:
-    """Cycles against total_time; on two cores those of the slower, up to 1 % more."""
-    name = "neuroncore_cycle_count"
-    value = _made(cycles, time, of.clock)
-    row = _row(profile, name, [(value, ())])
-    if row.agrees is False and _slower(number(profile, name), value, of):
-        return Row(name, row.printed, value, True, (SLOWER,))
-    return row
+def _slower(profile: "Profile", printed: float | None, value: float | None) -> bool:
+    """Whether cycles may be those of the slower of two cores: up to 1 % more than total_time's.
 
-
-def _slower(printed: float | None, value: float | None, of: Constants) -> bool:
-    """Whether cycles may be those of the slower of two cores: up to 1 % more than total_time's."""
-    return 2 in of.cores and printed is not None and value is not None and (
+    A timeline must show both at work.
+    """
+    alone = profile.timeline is not None and len(profile.timeline.working) != 2
+    return not alone and printed is not None and value is not None and (
         value < printed <= 1.01 * value)
 
 
-def _limits(profile: "Profile") -> list[Row]:
+def _limits(profile: "Profile") -> list[Figure]:
     """Throttle limits: the printed ones by the rule of 2.28 alone, then our own."""
     rows = []
     for name in sorted(n for n in profile.summary if n.startswith("throttle_avg_util_limit")):
         of = name.removeprefix("throttle_avg_util_limit")  # "_nc0_percent"
-        pairs = [[number(profile, f"throttle_activity_{i}_{what}{of}")
-                  for what in ("active_time", "avg_util_limit")] for i in (0, 1)]
-        held = [share * limit for share, limit in pairs if share is not None and limit is not None]
-        if version(profile) == (2, 28) and held:
-            row = _row(profile, name, [(sum(held), (LIMITS,))])
-            rows.append(row if row.agrees else Row(name, row.printed, None, None, (UNLIKE,)))
-        else:
-            rows.append(Row(name, profile.get(name), None, None, (UNLIKE,)))
+        shares, limits = ([number(profile, f"throttle_activity_{i}_{what}{of}") for i in (0, 1)]
+                          for what in ("active_time", "avg_util_limit"))
+        rows.append(Figure(name, profile.get(name), None, None, (UNLIKE,))
+                    if version(profile) != (2, 28) else
+                    _figure(profile, name, [(_made(_held, *shares, *limits), (LIMITS,))]))
     for core in profile.timeline.working if profile.timeline else ():
-        rows.append(Row(f"throttle limit of core {core}", None, throttle_limit(profile, core),
-                        None, (OURS,)))
+        rows.append(Figure(f"throttle limit of core {core}", None, throttle_limit(profile, core),
+                           None, (OURS,)))
     return rows
+
+
+def _held(share0: float, share1: float, limit0: float, limit1: float) -> float:
+    return share0 * limit0 + share1 * limit1

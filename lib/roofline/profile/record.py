@@ -56,14 +56,14 @@ class Clocks:
     rows: tuple[Clock, ...]
 
     def __getitem__(self, name: str) -> Clock:
-        return next(row for row in self.rows if row.name == name)
+        return formulas.named(self.rows, name)
 
     def __iter__(self) -> Iterator[Clock]:
         return iter(self.rows)
 
     def __repr__(self) -> str:
         return "\n".join(aligned([("clock", "time", "includes"), *(
-            (row.name, _shown(row.seconds, "s"), row.includes) for row in self.rows)]))
+            (row.name, _amount(row.seconds, "s"), row.includes) for row in self.rows)]))
 
 
 CLOCKS = (
@@ -71,6 +71,8 @@ CLOCKS = (
     ("execution", "total_exec_time", "total less the instructions that set up and tear down"),
     ("active", "total_active_time", "the moments in which any engine or DMA was busy"),
     ("benchmark", "", "unprofiled runs, often with transfers to the host; no profile holds it"))
+BOOKED = ("hbm_* bytes of a part count where a transfer is issued, dma_transfer_total_bytes where "
+          "its packets start: F / B of a part is no point of a roofline")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,26 +118,31 @@ class Profile:
     def counted(self, dtype: str | None = None) -> Count:
         """W without transposes, an fp32 matmul once however many passes it took; Q at HBM.
 
-        dtype   of the matmuls whose dtype the file does not tell; without a timeline of all.
-                Then FLOPs stay as the profiler has them: passes cannot be told from work
+        The rows split W by dtype and tell passes from work; FLOPs of the summary that no row has
+        are split like those of the rows. Where rows cannot tell (see `matmul_flops`) `dtype` is
+        that of all FLOPs, and each pass counts, as it does in the summary. Else it is that of the
+        rows whose dtype the file does not have.
 
-        Raises ProfileError where HBM bytes or FLOPs are absent, or a dtype is needed.
+        Raises ProfileError where HBM bytes, FLOPs or transposes are unknown, or a dtype is needed.
         """
         read, written = self.needs("hbm_read_bytes"), self.needs("hbm_write_bytes")
-        rows = self.matmul_flops
+        rows, why = self._split()
         counted = sum(row.counted for row in rows.values())
         total = formulas.flops(self)
         if total is None:
-            total = counted or self.needs("hardware_flops")
+            lacks = "hardware_flops" if self.get("hardware_flops") is None else "transpose_flops"
+            total = counted if rows and lacks == "hardware_flops" else self.needs(lacks)
         if total < 0:
             raise ProfileError(f"{self.name}: summary.transpose_flops: got {-total:,} more than "
                                "hardware_flops; expected no more. The file is damaged")
         work = {d: row.once for d, row in rows.items()} or {"": int(total)}
-        if counted not in (0, total):  # rows that the file lacks are taken to be like the others
+        if counted not in (0, total):
             work = {d: round(w * total / counted) for d, w in work.items()}
         if work.get("") and dtype is None:
-            raise ProfileError(f"{self.name}: W per dtype: {work['']:,} FLOPs of a dtype that the "
-                               "file does not tell. Say which: profile.counted(\"bf16\")")
+            unsaid = f"that the rows do not split: {why}" if why else (
+                "of a dtype that the file does not tell")
+            raise ProfileError(f"{self.name}: W per dtype: {work['']:,} FLOPs {unsaid}. Say which "
+                               'dtype it is: profile.counted("bf16"), or use your own Count')
         if unnamed := work.pop("", 0):
             work[str(dtype)] = work.get(str(dtype), 0) + unnamed
         return Count(work, int(read), int(written))
@@ -144,27 +151,51 @@ class Profile:
     def matmul_flops(self) -> dict[str, "Flops"]:
         """FLOPs of the MATMUL rows that are no transposes, by dtype ("" where unknown).
 
-        {} without a timeline. In a part of a profile those of the rows that start in it.
+        In a part of a profile those of the rows that start in it. {} where the rows cannot tell:
+        no timeline, or no word on what is a transpose, on passes of fp32, or on the sizes.
         """
-        if self.timeline is None:
-            return {}
-        own = self.timeline.instructions
-        which = own.is_opcode(MATMUL) & ~own.transpose & self._starts(own.start)
-        sizes = [own.rows, own.columns, own.moving]
-        found: dict[str, Flops] = {}
-        for code in np.unique(own.dtype[which]):
-            counted, once = 0, Fraction(0)
-            for passes in np.unique(own.passes[which]):
-                rows = which & (own.dtype == code) & (own.passes == passes)
-                macs = own.macs[rows]
-                whole = np.prod([size[rows].astype(np.int64) for size in sizes], axis=0)
-                counted += 2 * int(macs.sum())
-                once += Fraction(2 * int(np.where(whole > 0, whole, macs).sum()), int(passes))
-            found[DTYPES[code]] = Flops(counted, round(once))
-        return found
+        return self._split()[0]
 
-    def _starts(self, start: Ints) -> NDArray[np.bool_]:
-        """Which rows start in the span; all of them when there is none."""
+    def _split(self) -> tuple[dict[str, "Flops"], str]:
+        """FLOPs by dtype as `matmul_flops` says, and if there are none, why ("" : no matmuls)."""
+        if self.timeline is None or self._unknown("instructions"):
+            return {}, ""
+        own = self.timeline.instructions
+        if self._unknown("instructions.transpose") and self.summary.get("transpose_flops") != 0:
+            return {}, "which of them are transposes is not in the file"
+        which = own.is_opcode(MATMUL) & ~own.transpose & self.within(own.start)
+        own = own.take(which)
+        passed = np.isin(own.dtype, [DTYPES.index("fp32"), DTYPES.index("")])
+        if self._unknown("instructions.passes") and passed.any():
+            return {}, "how many of them are the passes of one fp32 matmul is not in the file"
+        whole = np.prod([x.astype(np.int64) for x in (own.rows, own.columns, own.moving)], axis=0)
+        once = np.where(whole > 0, whole, own.macs)
+        found: dict[str, Flops] = {}
+        for code in np.unique(own.dtype):
+            rows = own.dtype == code
+            if not once[rows].any():
+                of = DTYPES[code] or "unknown dtype"
+                return {}, f"those of {of} have neither FLOPs nor sizes"
+            shares = sum(Fraction(2 * int(once[rows & (own.passes == n)].sum()), int(n))
+                         for n in np.unique(own.passes[rows]))
+            found[DTYPES[code]] = Flops(2 * int(own.macs[rows].sum()), round(shares))
+        return found, ""
+
+    @property
+    def transposed(self) -> int | None:
+        """FLOPs of the MATMUL rows that are transposes.
+
+        None where the rows do not tell, or are not all of hardware_flops.
+        """
+        if self.timeline is None or self._unknown("instructions.transpose"):
+            return None
+        own = self.timeline.instructions
+        matmuls = own.is_opcode(MATMUL) & self.within(own.start)
+        whole = 2 * int(own.macs[matmuls].sum()) == self.get("hardware_flops")
+        return 2 * int(own.macs[matmuls & own.transpose].sum()) if whole else None
+
+    def within(self, start: Ints) -> NDArray[np.bool_]:
+        """Which of these rows start in the span; all of them when there is none."""
         if self.span is None:
             return np.ones(len(start), bool)
         return (start >= self.span[0]) & (start < self.span[1])
@@ -174,7 +205,8 @@ class Profile:
 
         The timeline stays whole. The summary holds what the timeline decides and nothing else:
         total_time is t1 - t0; active times are the stretches inside; instructions, FLOPs and
-        bytes are those of the rows that start inside. So windows side by side add up.
+        bytes are those of the rows that start inside. So windows side by side add up. But hbm_*
+        bytes are then those of transfers issued inside, which may move later: see BOOKED.
 
         Raises ProfileError without a timeline, or for a window that is not within it.
         """
@@ -182,11 +214,14 @@ class Profile:
             raise ProfileError(f"{self.name}: window({t0}, {t1}): the file holds the summary "
                                "alone, and no timeline. Read the json or parquet output")
         last = self.timeline.end + 1  # total_time is up to that
-        if not (0 <= t0 < t1 <= last and t0 == int(t0) and t1 == int(t1)):
+        times = all(isinstance(t, (int, float, np.integer, np.floating)) for t in (t0, t1))
+        if not (times and 0 <= t0 < t1 <= last and t0 == int(t0) and t1 == int(t1)):
             raise ProfileError(f"{self.name}: window({t0}, {t1}): expected whole ns with "
                                f"0 <= t0 < t1 <= {last}, the end of the timeline")
         part = replace(self, span=(int(t0), int(t1)))
-        return replace(part, summary=part._recounted())
+        cut = (t0 > 0 or t1 < self.timeline.end) and BOOKED not in self.warnings
+        return replace(part, summary=part._recounted(),
+                       warnings=(*self.warnings, *[BOOKED] * cut))
 
     def _recounted(self) -> dict[str, Value]:
         """What the timeline decides within the span, by the profiler's names."""
@@ -195,7 +230,7 @@ class Profile:
         own, packets, inside = of.instructions, of.packets, Spans.one(t0, t1)
         found: dict[str, Value] = {"total_time": (t1 - t0) / 1e9}
         busy, moved = Spans.none(), of.moving(traffic=False) & inside
-        starts = self._starts(own.start)
+        starts = self.within(own.start)
         if not self._unknown("instructions"):
             for code, engine in enumerate(ENGINES):
                 active = of.activity(engine) & inside
@@ -207,14 +242,18 @@ class Profile:
             found["matmul_instruction_count"] = int(matmuls.sum())
             if not self._unknown("instructions.macs"):
                 found["hardware_flops"] = 2 * int(own.macs[matmuls].sum())
-                found["transpose_flops"] = 2 * int(own.macs[matmuls & own.transpose].sum())
+                if not self._unknown("instructions.transpose"):
+                    found["transpose_flops"] = 2 * int(own.macs[matmuls & own.transpose].sum())
+                elif self.summary.get("transpose_flops") == 0:
+                    found["transpose_flops"] = 0
             for way, column in (("read", "read"), ("write", "written")):
                 if not self._unknown(f"instructions.{column}"):
                     found[f"hbm_{way}_bytes"] = int(getattr(own, column)[starts].sum())
         if not self._unknown("packets"):
             found["dma_active_time"] = moved.length / 1e9
-            sent = packets.traffic & self._starts(packets.start)
-            found["dma_transfer_total_bytes"] = int(packets.nbytes[sent].sum())
+            if not self._unknown("packets.traffic"):
+                sent = packets.traffic & self.within(packets.start)
+                found["dma_transfer_total_bytes"] = int(packets.nbytes[sent].sum())
             if not self._unknown("instructions"):
                 found["total_active_time"] = (busy | moved).length / 1e9
         return found
@@ -249,11 +288,13 @@ class Profile:
             lines.append(f"  from {self.span[0]:,} to {self.span[1]:,} ns")
         f, b = formulas.flops(self), formulas.hbm_bytes(self)
         ai = None if f is None or b is None else formulas.intensity(f, b)
-        clocks = [(row.name, _shown(row.seconds, "s")) for row in self.clocks()
+        clocks = [(row.name, _amount(row.seconds, "s")) for row in self.clocks()
                   if row.seconds is not None]
-        lines += aligned([*clocks, ("F", f"{_shown(f, 'FLOP')}, transposes left out"),
-                          ("B", f"{_shown(b, 'B')} at HBM"), ("AI", _shown(ai, "FLOP/B"))],
-                         indent="  ")
+        total = formulas.number(self, "hardware_flops")
+        work = f"{_amount(f, 'FLOP')}, transposes left out" if f is not None or total is None else (
+            f"{_amount(total, 'FLOP')} with transposes; how many is unknown")
+        lines += aligned([*clocks, ("F", work), ("B", f"{_amount(b, 'B')} at HBM"),
+                          ("AI", _amount(ai, "FLOP/B"))], indent="  ")
         of = self.timeline
         lines.append("  no timeline" if of is None else
                      f"  {len(of.instructions):,} instructions, {len(of.packets):,} DMA packets; "
@@ -273,5 +314,5 @@ class Flops:
     once: int
 
 
-def _shown(value: float | None, unit: str) -> str:
+def _amount(value: float | None, unit: str) -> str:
     return "unknown" if value is None else units.show(value, unit, 4)
