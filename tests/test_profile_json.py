@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from roofline import profile
-from roofline.profile import ProfileError, columns, facts
+from roofline.profile import ProfileError, columns
 from roofline.timeline import DTYPES, ENGINES
 
 # allenkchau/trainium-kernel-fusion (MIT), zhang677/AccelOpt and trnsci/trnblas (Apache-2.0).
@@ -83,6 +83,11 @@ RENAMED = {  # json of Neuron Profile 2.28 -> names of schema 7.x (profiles.md s
                     "elements": "tensor_elements"},
     "dma": {"transfer_size": "transfer_bytes", "dma_engine": "engine_idx"},
     "active_time": {}}
+METADATA = {  # profiles.md section 4: clocks and sizes, and what stood in summary before 7.x
+    "pe_num_rows": "tensor_engine_num_rows", "pe_num_cols": "tensor_engine_num_cols",
+    "pe_clock_freq": "tensor_engine_clock_freq", "pe_clock_others": "neuroncore_clock_freq",
+    "instance_type": "instance_type", "nd_idx": "neuron_device_idx", "nc_idx": "neuroncore_idx",
+    "profiler_version": "explorer_version"}
 TABLES = {"instruction": "Instruction", "dma": "DmaPacket", "ham": "Throttle", "summary": "Summary",
           "metadata": "Metadata", "neff_node": "TensorInfo", "warnings": "Warning",
           "active_time": "ActiveTime"}
@@ -107,7 +112,7 @@ def later():
         row["pcore_idx"] = int(row.pop("subgraph")[2:])
     [facts_] = document["metadata"]
     [summary] = document["summary"]
-    for old, new in (facts.METADATA | facts.MOVED).items():
+    for old, new in METADATA.items():
         for record in (facts_, summary):
             if old in record:
                 facts_[new] = record.pop(old)
@@ -307,10 +312,24 @@ def test_only_a_system_session_is_no_profile():
 @pytest.mark.parametrize("c", [1, 2])
 def test_cores_from_the_ratios_of_a_summary(c):
     F, B, T, P, BW = 3e8, 1e6, 1e-4, 80e12, 800e9
-    own = read({"total_time": T, "hardware_flops": F, "hbm_read_bytes": B, "hbm_write_bytes": 0,
-                "hfu_estimated_percent": F / (c * P * T), "mbu_estimated_percent": B / (T * BW),
-                "peak_flops_bandwidth_ratio": P / BW})
+    summary = {"total_time": T, "hardware_flops": F, "hbm_read_bytes": B, "hbm_write_bytes": 0,
+               "hfu_estimated_percent": F / (c * P * T), "mbu_estimated_percent": B / (T * BW),
+               "peak_flops_bandwidth_ratio": P / BW, "profiler_version": "2.28.23.0%x"}
+    own = read(summary)
     assert own.cores == c and own.warnings == ()
+    # From 2.30 on hfu counts adjusted FLOPs: of fp8 half as many, so c = 1 looks like 2.
+    for later in ({"profiler_version": "2.30.1"}, {"profiler_version": None}):
+        assert read(summary | later).cores == 1
+        assert "read as 1" in read(summary | later).warnings[0]
+        adjusted = {"hardware_flops": 2 * F, "adjusted_hardware_flops": F}
+        assert read(summary | later | adjusted).cores == c
+
+
+@pytest.mark.parametrize(("told", "index"), [(9, 4), (5, 2), (8, 8), (0, 0)])
+def test_the_index_of_a_pair_is_half_of_a_sum_where_it_is_one(told, index):
+    # k + (k + 1) is odd: an even number is no sum of a pair
+    assert read(small() | {"summary": [small()["summary"][0] | {"nc_idx": told}]}
+                ).metadata["neuroncore_idx"] == index
 
 
 def test_cores_that_no_file_tells_are_said():
@@ -400,16 +419,223 @@ def test_a_wrong_value_is_one_clear_error(path, value, said):
     assert text.startswith("trace.json: ") and len(text) < 400 and text.isprintable()
 
 
-def test_stretches_that_overlap_are_an_error():
-    document = small()
-    document["ham"][1] |= {"type": 1, "timestamp": 1100}
-    with pytest.raises(ProfileError, match=r"ham\[1\]\.timestamp: expected a start after row 0's "
-                       r"end at 1400 ns \(throttle events of one type do not overlap\), got 1100"):
-        read(document)
+def test_active_stretches_that_overlap_are_an_error():
     document = small()
     document["active_time"].append(document["active_time"][0] | {"start_ts": 1199, "end_ts": 1300,
                                                                  "duration_ns": 101})
     with pytest.raises(ProfileError, match=r"active_time\[1\]\.start_ts: expected a start after"):
+        read(document)
+
+
+def test_throttle_events_of_one_type_that_overlap_are_said_and_read():
+    document = small()  # [1100, 1700) beside [1000, 1400)
+    document["ham"][1] |= {"type": 1, "timestamp": 1100}
+    own = read(document)
+    assert own.timeline.throttles.start.tolist() == [1000, 1100]
+    assert "1 throttle events overlap another of their type: the lowest limit holds" in own.warnings
+    document["ham"][1] |= {"type": 0}
+    assert not any("overlap" in text for text in read(document).warnings)
+
+
+# --- what a file does not say is unknown ----------------------------------------------------------
+
+
+def without(document, table, *names):
+    for row in document[table]:
+        for name in names:
+            row.pop(name, None)
+    return document
+
+
+def with_weights(*modes):
+    """small() with an LDWEIGHTS before each MATMUL, whose operands say this."""
+    document = small()
+    for at, mode in zip((399, 699, 899), modes, strict=True):
+        document["instruction"].append(instruction(
+            "Tensor", "LDWEIGHTS", at, 1, operands=f" {mode} src=fp32@0x0[-1,0,0][64,1,1] 128*64 "))
+    return document
+
+
+def test_without_bir_id_passes_are_unknown():
+    own = read(without(small(), "instruction", "raw_bir_id", "bir_id"))
+    assert own.timeline.unknown == {"instructions.line", "instructions.passes"}
+    assert sum("passes of one fp32 matmul is unknown" in text for text in own.warnings) == 1
+    document = small()
+    document["instruction"][0]["raw_bir_id"] = 0  # of one row only
+    assert "instructions.passes" in read(document).timeline.unknown
+
+
+def test_without_operands_passes_and_sizes_are_unknown():
+    own = read(without(small(), "instruction", "operands"))
+    assert own.timeline.unknown == {"instructions.line"} | {
+        f"instructions.{name}" for name in ("dtype", "rows", "columns", "moving", "passes")}
+
+
+def test_without_fp32_there_are_no_passes_to_know():
+    document = without(small(), "instruction", "raw_bir_id", "bir_id")
+    document["instruction"] = [row for row in document["instruction"]
+                               if "fp32" not in row["operands"]]
+    assert "instructions.passes" not in read(document).timeline.unknown
+
+
+@pytest.mark.parametrize(("modes", "passes"), [
+    # of the transpose, of the first fp32 row, of the second
+    (("", "fp32_mode=LOW", "fp32_mode=HIGH"), [1, 2, 2]),
+    (("", "fp32_mode=LOW", "fp32_mode=LOW"), [1, 1, 1]),
+    (("", "fp32_mode=LOW", ""), None), (("", "", ""), None)])
+def test_fp32_mode_of_the_weights_tells_passes_too(modes, passes):
+    document = without(with_weights(*modes), "instruction", "raw_bir_id", "bir_id", "pc")
+    own = read(document)
+    rows = own.timeline.instructions
+    assert ("instructions.passes" in own.timeline.unknown) == (passes is None)
+    assert rows.passes[rows.is_opcode("MATMUL")].tolist() == (passes or [1, 1, 1])
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_real_passes_and_transposes_follow_from_the_weights(name):
+    document = json.loads(real(name).read_text())
+    was = read(copy.deepcopy(document)).timeline
+    lacking = without(document, "instruction", "raw_bir_id", "bir_id", "instruction_type")
+    now = read(lacking).timeline
+    assert now.unknown == was.unknown
+    assert (now.instructions.passes == was.instructions.passes).all()
+    assert (now.instructions.transpose == was.instructions.transpose).all()
+
+
+def test_passes_are_of_one_matmul():
+    def fp32(*rows):
+        document = small()
+        document["instruction"] = [
+            matmul(6 * i, 5, "fp32", N, 8) for i, N in enumerate(rows)]
+        return read(document)
+
+    rows = fp32(512, 512, 256, 256).timeline.instructions  # of one id, of two sizes
+    assert rows.passes.tolist() == [2, 2, 2, 2]
+    assert fp32(512, 512, 512, 512).timeline.instructions.passes.tolist() == [4] * 4
+    own = fp32(512, 512, 512)
+    assert own.timeline.instructions.passes.tolist() == [1, 1, 1]
+    assert "3 fp32 matmul rows of groups of neither 2 nor 4: each read as a matmul of its own" \
+        in own.warnings
+    assert fp32(*[512] * 300).timeline.instructions.passes.tolist() == [1] * 300
+    document = small()  # two products, by where they go
+    document["instruction"] = [matmul(100 * i, 50, "fp32", 512, 8) for i in range(4)]
+    for row in document["instruction"][2:]:
+        row["operands"] = row["operands"].replace("0x2002000", "0x2002800")
+    assert read(document).timeline.instructions.passes.tolist() == [2, 2, 2, 2]
+
+
+def test_without_a_type_transposes_are_unknown():
+    own = read(without(small(), "instruction", "instruction_type"))
+    assert own.timeline.unknown == {"instructions.line", "instructions.transpose"}
+    assert sum("transposes and no work is unknown" in text for text in own.warnings) == 1
+
+
+@pytest.mark.parametrize(("on", "off"), [("transpose_mode=ENABLED", "transpose_mode=DISABLED"),
+                                         ("is_transpose=True", "is_transpose=False")])
+def test_the_weights_tell_transposes_too(on, off):
+    own = read(without(with_weights(on, off, off), "instruction", "instruction_type")).timeline
+    rows = own.instructions
+    assert own.unknown == {"instructions.line"}
+    assert rows.transpose[rows.is_opcode("MATMUL")].tolist() == [True, False, False]
+    part = read(without(with_weights(on, off, ""), "instruction", "instruction_type")).timeline
+    assert "instructions.transpose" in part.unknown and not part.instructions.transpose.any()
+
+
+def test_without_queue_type_packets_make_no_core_work():
+    document = small()
+    for row in document["dma"]:
+        row["subgraph"] = "sg01"  # where only a DRAIN ran
+    assert read(document).timeline.working == (0, 1)
+    own = read(without(document, "dma", "queue_type"))
+    assert own.timeline.working == (0,)
+    assert "packets.traffic" in own.timeline.unknown
+    assert sum("no traffic is unknown" in text for text in own.warnings) == 1
+    document = small()
+    document["dma"][2]["queue_type"] = "Instruction"
+    assert read(document).timeline.packets.traffic.tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize("table", ["instruction", "dma", "ham"])
+def test_of_two_cores_no_core_is_not_core_0(table):
+    with pytest.raises(ProfileError, match=rf"{table}\[0\]\.pcore_idx: expected one of the 2 p"):
+        read(without(small(), table, "subgraph"))
+
+
+def test_a_guess_of_cores_stays_one_when_it_is_written(tmp_path):
+    document = small()
+    for table in ("instruction", "dma", "ham", "active_time"):
+        without(document, table, "subgraph", "pcore_idx")
+    del document["metadata"][0]["num_physical_cores"]
+    own = read(document)
+    assert own.cores == 1 and any("read as 1" in text for text in own.warnings)
+    for format in ("json", "parquet"):
+        if format == "parquet":
+            pytest.importorskip("pyarrow")
+        path = profile.write(profile.read(profile.write(own, tmp_path / "a", format)),
+                             tmp_path / "b", format)
+        assert "num_physical_cores" not in profile.read(path).metadata
+        assert any("read as 1" in text for text in profile.read(path).warnings)
+        if format == "json":
+            (tmp_path / "a").unlink()
+            (tmp_path / "b").unlink()
+
+
+# --- what schema 7.x says in tables of its own, in JSON too ---------------------------------------
+
+
+def test_json_of_7_x_says_what_its_parquet_says():
+    document = later()
+    for row in document["instruction"]:
+        if row["opcode"] == "MATMUL":  # each of the passes records half the logical FLOPs
+            row["raw_flops"] = row["tensor_elements"] * (1 if "fp32" in row["operands"] else 2)
+    document |= {
+        "ThrottleSummary": [{"nc_idx": 4, "throttle_type": "all", "throttle_active_time_ns": 964}],
+        "Error": [{"description": "a notification was lost"}, {"description": None}],
+        "warnings": [{"message": None}, {"message": "mind"}]}
+    document["dma"].append(dict(document["dma"][0]))
+    own = read(document)
+    assert own.timeline.instructions.macs.tolist() == [
+        0, 0, 128 * 64 * 128, 128 * 64 * 256, 128 * 64 * 256, 0]
+    assert own.summary["throttle_active_nc4_time_ns"] == 964
+    assert own.warnings[:2] == ("mind", "error of the profiler: a notification was lost")
+    assert len(own.timeline.packets) == 4
+    assert "2 duplicate DMA packets are left out" in own.warnings
+
+
+def test_a_packet_that_is_marked_and_repeated_counts_once():
+    document = small()
+    document["dma"] = [packet(100, 10, 512, duplicate="yes"), packet(100, 10, 512)]
+    assert read(document).timeline.packets.start.tolist() == [100]
+
+
+@pytest.mark.parametrize(("told", "kind"), [("true", "modelled"), ("True", "modelled"),
+                                            (1, "modelled"), ("false", "measured")])
+def test_is_simulation_may_be_text(told, kind):
+    document = small()
+    document["metadata"][0]["is_simulation"] = told
+    assert read(document).kind == kind
+
+
+@pytest.mark.parametrize(("schema", "newer"), [("7.0.1", False), ("7.4.0", False), ("7.5.0", True),
+                                               ("8.0", True), ("x", True)])
+def test_schemas_after_7_4_are_said(schema, newer):
+    document = small()
+    document["metadata"][0]["profile_schema_version"] = schema
+    assert any(f"schema {schema} is unknown" in text for text in read(document).warnings) == newer
+
+
+def test_an_error_names_the_row_and_column_of_the_file():
+    document = later()
+    document["instruction"][2]["tensor_elements"] = -1
+    with pytest.raises(ProfileError, match=r"instruction\[2\]\.tensor_elements: expected"):
+        read(document)
+    document = small()  # row 1 of the file, not of those in order of start
+    document["instruction"][1]["operands"] = "src=fp32@0x0[1,0,0][999999,999999,1] 128*64 "
+    with pytest.raises(ProfileError, match=r"instruction\[1\]\.operands: expected K, M, N"):
+        read(document)
+    document = small()
+    document["dma"][1]["dma_engine"] = "70000"
+    with pytest.raises(ProfileError, match=r"dma\[1\]\.dma_engine: expected the number of a DMA e"):
         read(document)
 
 

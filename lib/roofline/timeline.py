@@ -8,6 +8,7 @@ Ignores   where the rows come from (profile reads, neuroncore predicts) and what
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,10 +141,30 @@ class _Table:
     def __len__(self) -> int:
         return len(self.start)  # type: ignore[attr-defined]
 
+    @classmethod
+    def none(cls) -> Self:
+        """A table without rows."""
+        kinds = [get_args(get_args(f.type)[1])[0] for f in fields(cls)  # type: ignore[arg-type]
+                 if f.metadata.get("column", True)]
+        return cls(*(np.zeros(0, kind) for kind in kinds))
+
     @property
     def duration(self) -> Ints:
         """end - start; durations overlap, so their sum is no time."""
         return self.end - self.start  # type: ignore[attr-defined]
+
+    def take(self, rows: Ints | NDArray[np.bool_]) -> Self:
+        """Some rows, in this order."""
+        return replace(self, **{f.name: getattr(self, f.name)[rows]  # type: ignore[type-var]
+                                for f in fields(self)  # type: ignore[arg-type]
+                                if f.metadata.get("column", True)})
+
+
+def by_row(owner: Ints, other: Ints, size: int) -> tuple[Ints, Ints]:
+    """Instructions.first and .after of `size` rows: row owner[i] waited for row other[i]."""
+    first = np.zeros(size + 1, np.int64)
+    first[1:] = np.cumsum(np.bincount(owner, minlength=size))
+    return first, other[np.argsort(owner, kind="stable")].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,23 +221,18 @@ class Instructions(_Table):
         """Rows that are no control: see CONTROL."""
         return ~self.is_opcode(*CONTROL)
 
-    def take(self, rows: Ints | NDArray[np.bool_]) -> "Instructions":
+    def take(self, rows: Ints | NDArray[np.bool_]) -> Self:
         """Some rows, in this order; predecessors that are not among them are forgotten."""
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-        columns = {f.name: getattr(self, f.name)[rows] for f in fields(self)
-                   if f.metadata.get("column", True)}
         if not self.after.size:
-            return replace(self, **columns, first=np.zeros(len(rows) + 1, np.int64))
+            return replace(super().take(rows), first=np.zeros(len(rows) + 1, np.int64))
         place = np.full(len(self), -1, np.int64)
         place[rows] = np.arange(len(rows))
-        counts = np.diff(self.first)
-        owner = place[np.repeat(np.arange(len(self)), counts)]
+        owner = place[np.repeat(np.arange(len(self)), np.diff(self.first))]
         target = place[self.after]
         kept = (owner >= 0) & (target >= 0)
-        owner, target = owner[kept], target[kept]
-        order = np.argsort(owner, kind="stable")
-        first = np.r_[0, np.cumsum(np.bincount(owner, minlength=len(rows)))]
-        return replace(self, **columns, first=first, after=target[order])
+        first, after = by_row(owner[kept], target[kept], len(rows))
+        return replace(super().take(rows), first=first, after=after)
 
     def predecessors(self, row: int) -> Ints:
         """Rows that this one waited for, as far as the profile tells."""
@@ -244,10 +260,6 @@ class Packets(_Table):
     traffic: NDArray[np.bool_]
     id: Ints
 
-    def take(self, rows: Ints | NDArray[np.bool_]) -> "Packets":
-        """Some rows, in this order."""
-        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
-
 
 @dataclass(frozen=True, eq=False)
 class Throttles(_Table):
@@ -259,10 +271,6 @@ class Throttles(_Table):
     k: NDArray[np.int32]
     n: NDArray[np.int32]
 
-    def take(self, rows: Ints | NDArray[np.bool_]) -> "Throttles":
-        """Some rows, in this order."""
-        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
-
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
@@ -270,9 +278,20 @@ class Timeline:
 
     cores      physical cores in it; at LNC=2 two, also when one of them did nothing
     end        last timestamp, ns; total_time is up to 1 ns longer
-    unknown    columns that the file did not give, so their 0 means nothing: "instructions.line",
-               "packets.engine"; or whole tables: "packets"
+    unknown    what the file did not give, so that its values (0, -1, False, 1) mean nothing: whole
+               tables ("instructions", "packets", "throttles"), or of one that is there
+               "instructions." macs, read, written, line, after, dtype, rows, columns, moving;
+               "instructions.passes" where fp32 rows may be one matmul or several;
+               "instructions.transpose" where matmuls may be transposes;
+               "packets." engine, id; "packets.traffic" where packets may be instruction fetch
     active     (core, engine) -> when the profiler calls it active; {} where the file does not say
+
+    What counts as time in use:
+                  work   control   waits   starts of transfers   of
+    busy          yes    no        no      no                    some engines of one core
+      control     yes    yes       yes     yes
+    activity      yes    yes       no      yes                   one engine of all cores
+    moving        packets of DMA engines: traffic, or all of them
     """
 
     instructions: Instructions
@@ -285,11 +304,14 @@ class Timeline:
 
     @property
     def working(self) -> tuple[int, ...]:
-        """Cores that did work: an idle core of a pair has only control rows and no traffic."""
-        own = self.instructions
-        works, packets = own.works, self.packets
+        """Cores that did work: an idle core of a pair has only control rows and no traffic.
+
+        An opcode that is not in CONTROL is work; packets that may be instruction fetch are none.
+        """
+        own, packets = self.instructions, self.packets
+        works, moved = own.works, packets.traffic & ("packets.traffic" not in self.unknown)
         return tuple(core for core in range(self.cores) if (works & (own.core == core)).any()
-                     or (packets.traffic & (packets.core == core)).any())
+                     or (moved & (packets.core == core)).any())
 
     def busy(self, core: int, *engines: str, control: bool = False) -> Spans:
         """When these engines of a core ran an instruction of their own; control=True: any.

@@ -31,8 +31,7 @@ def scan():
     kept = []
     for table in ("Instruction", "DmaPacket", "Flow"):
         for file in parquet._files(Path(folder), table):
-            names = parquet._named("", table, dict.fromkeys(pq.read_schema(file).names),
-                                   parquet.TABLES[table], "")
+            names = parquet._named("", table, pq.read_schema(file).names, "")
             kept.append(pq.ParquetFile(file).read(columns=list(names.values())))
     return kept
 action = scan if what == "scan" else lambda: parquet.from_parquet(folder)

@@ -1,20 +1,21 @@
 """Columns of the profiler's tables, made into a Timeline.
 
 Question  what do the labels, operands, ids and queue types of the profiler's rows say?
-Answer    instructions, packets, throttles: a table of the file, column by column -> of a Timeline
+Answer    NAMES: what each version calls a column; Table: the columns of one table by our names;
+          timeline(tables): the Timeline of them, and what to warn of
 Assumes   columns of one length in the file's order; text as Text: codes into the distinct texts
 Ignores   how the file holds them (text, parquet), and the summary (facts)
 
-`where` is the file and the table, "trace.json: instruction"; an error names row and field too. A
-column that the file lacks is None: its rows are 0 then and its name is in Timeline.unknown, as
-"instructions.line", "packets.engine" or, for a table that is not there at all, "packets".
+An error names file, table, row and column as the file has them. A column that the file lacks, or
+that says nothing in any row, is in no Table: its rows are 0 then, and Timeline.unknown has it.
 """
 
+import functools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,71 +24,58 @@ from ..timeline import (
     DTYPES,
     ENGINES,
     MATMUL,
+    WEIGHTS,
     Instructions,
     Ints,
     Packets,
     Spans,
     Throttles,
     Timeline,
+    by_row,
 )
 from .record import ProfileError
 
+Whole = NDArray[np.integer]
 LONGEST = 10**15  # ns, 11 days: a later time is not in ns
 LARGEST = 2**40   # bytes or multiply-adds of one row; 5 M rows still add up in 64 bits
 TINY = 4          # bytes: a packet of so few is a semaphore, no traffic
 LABELS = {"tensormatrix": "tensor"} | {name: name for name in ENGINES}  # by lower case
 OPERAND_DTYPES = (("bf", "bf16"), ("fp8", "fp8"), ("float8", "fp8"), ("fp16", "fp16"),
                   ("float16", "fp16"), ("tf32", "tf32"), ("fp32", "fp32"), ("float32", "fp32"))
-# What a MATMUL multiplies: "src=bfloat16@0x37600[1,0,0][512,1,1] dst=... 128*128 ": dtype, sizes
-# of the moving operand, K*M. One match for Python's re and for RE2 (pyarrow extract_regex).
-OPERANDS = (r"src=(?P<dtype>\w{1,16})@\w{1,32}(?:\[[-\d,]{1,64}\]\[(?P<sizes>[\d,]{1,64})\])?"
-            r".*\s(?P<K>\d{1,6})\*(?P<M>\d{1,6})\s*$")
-_OPERANDS = re.compile(OPERANDS, re.DOTALL)
-
-
-@dataclass(frozen=True, eq=False)
-class Text:
-    """A column of text: row i says names[codes[i]]."""
-
-    codes: NDArray[np.int32]
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, values: Sequence[str]) -> "Text":
-        """Names in order of first use.
-
-        >>> Text.of(["b", "a", "b"]).names
-        ('b', 'a')
-        """
-        place = {name: i for i, name in enumerate(dict.fromkeys(values))}
-        return cls(np.fromiter(map(place.__getitem__, values), np.int32, len(values)),
-                   tuple(place))
-
-    def among(self, *names: str) -> NDArray[np.bool_]:
-        """Rows that say one of these."""
-        return np.array([name in names for name in self.names] or [False])[self.codes]
-
-
-@dataclass(frozen=True, eq=False)
-class Shapes:
-    """What MATMUL rows multiply, row by row; 0 where the operands do not say it.
-
-    dtype     index into DTYPES
-    rows, columns, moving   K, M, N
-    """
-
-    dtype: NDArray[np.int8]
-    rows: Ints
-    columns: Ints
-    moving: Ints
-
-    @classmethod
-    def of(cls, dtype: Text, rows: Ints, columns: Ints, moving: Ints) -> "Shapes":
-        """From the columns of OPERANDS: the profiler's dtype names, K, M, N."""
-        return cls(dtypes(dtype.names)[dtype.codes], rows, columns, moving)
-
-    def take(self, rows: NDArray[np.integer]) -> "Shapes":
-        return Shapes(self.dtype[rows], self.rows[rows], self.columns[rows], self.moving[rows])
+# What a MATMUL multiplies: "src=bfloat16@0x37600[1,0,0][512,1,1] dst=0x2000000... 128*128 ":
+# dtype, sizes of the moving operand, where the product goes, K*M.
+OPERANDS = re.compile(
+    r"src=(?P<dtype>\w{1,16})@\w{1,32}(?:\[[-\d,]{1,64}\]\[(?P<sizes>[\d,]{1,64})\])?"
+    r"(?: dst=0x(?P<dst>[\da-f]{1,15}))?.*\s(?P<K>\d{1,6})\*(?P<M>\d{1,6})\s*$", re.DOTALL)
+# What LDWEIGHTS says of the MATMUL behind it.
+MODES = re.compile(r"(transpose_mode|is_transpose|fp32_mode)=(\w{1,16})")
+MOVES, WORKS, LOW, HIGH = 1, 2, 4, 8  # Shapes.mode: a transpose, none, fp32's first pass, second
+CORE = re.compile(r"(?:sg)?0{0,8}(\d{1,3})")
+# Our name of a column -> its name in schema 7.x, then in Neuron Profile 2.26 to 2.28.
+_TIMES = {"start": ("start_ts", "timestamp"), "end": ("end_ts",),
+          "duration": ("duration_ns", "duration"), "core": ("pcore_idx", "subgraph")}
+NAMES: dict[str, dict[str, tuple[str, ...]]] = {
+    "Instruction": _TIMES | {
+        "engine": ("engine", "label"), "opcode": ("opcode",), "operands": ("operands",),
+        "id": ("id",), "pc": ("pc",), "group": ("raw_bir_id", "bir_id"),
+        "line": ("nki_source_location",), "elsewhere": ("bir_debug_info_source_location",),
+        "read": ("hbm_read_bytes",), "written": ("hbm_write_bytes",), "flops": ("raw_flops",),
+        "macs": ("tensor_elements", "elements"),
+        "kind": ("tensor_instruction_type", "instruction_type")},
+    "DmaPacket": _TIMES | {
+        "nbytes": ("transfer_bytes", "transfer_size"), "queue": ("queue_type",),
+        "device": ("engine_idx", "dma_engine"), "packet": ("id",),
+        "id": ("packet_aggregation_id",), "duplicate": ("duplicate",)},
+    "Throttle": _TIMES | {"k": ("k",), "n": ("n",), "kind": ("type",)},
+    "ActiveTime": _TIMES | {"engine": ("engine",)},
+    "Flow": {"before": ("in_id",), "after": ("out_id",), "from": ("in_table",),
+             "to": ("out_table",)},
+}
+NEEDED = frozenset(  # the table must have them, and each row a value, but for text
+    ("start", "engine", "opcode", "nbytes", "k", "n", "before", "after", "from", "to"))
+TEXT = frozenset(("engine", "opcode", "line", "elsewhere", "kind", "queue", "duplicate", "from",
+                  "to"))
+ABSENT = {"core": -1, "device": -1}  # a row without a value has 0 in the other columns
 
 
 def printable(text: object, limit: int = 500) -> str:
@@ -109,25 +97,107 @@ def bad(where: str, row: int, column: str, expected: str, got: object) -> Profil
 # --- one column -----------------------------------------------------------------------------------
 
 
-def whole(where: str, column: str, values: Ints, most: int = LARGEST,
-          what: str = "") -> Ints:
-    """The values, all of them in 0..most."""
-    wrong = (values < 0) | (values > most)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise bad(where, at, column, f"{what or 'a whole number'} in 0..{most}", values[at])
-    return values
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A column of text: row i says names[codes[i]]."""
+
+    codes: NDArray[np.int32]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> "Text":
+        """Names in order of first use.
+
+        >>> Text.of(["b", "a", "b"]).names
+        ('b', 'a')
+        """
+        place = {name: i for i, name in enumerate(dict.fromkeys(values))}
+        return cls(np.fromiter(map(place.__getitem__, values), np.int32, len(values)),
+                   tuple(place))
+
+    def among(self, *names: str) -> NDArray[np.bool_]:
+        """Rows that say one of these, in capitals or not."""
+        known = {name.lower() for name in names}
+        return np.array([name.lower() in known for name in self.names] or [False])[self.codes]
+
+    def or_else(self, other: "Text") -> "Text":
+        """The other's text in rows without any."""
+        names = self.names + other.names
+        place = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        codes = np.where(self.among(""), other.codes + len(self.names), self.codes)
+        return Text(np.array([place[name] for name in names] or [0], np.int32)[codes],
+                    tuple(place))
 
 
-def times(where: str, start: Ints, end: Ints, names: tuple[str, str]) -> None:
-    """Raise unless 0 <= start <= end everywhere; names: the file's, of start and of end."""
-    whole(where, names[0], start, LONGEST, "ns")
-    wrong = (end < start) | (end > LONGEST)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        if "duration" in names[1]:
-            raise bad(where, at, names[1], f"ns in 0..{LONGEST}", end[at] - start[at])
-        raise bad(where, at, names[1], f"ns from {names[0]} = {start[at]} to {LONGEST}", end[at])
+class Shapes(NamedTuple):
+    """What Tensor Engine rows multiply, row by row; 0 where the operands do not say it.
+
+    dtype     index into DTYPES
+    rows, columns, moving   K, M, N
+    target    where the product goes
+    mode      of LDWEIGHTS: MOVES, WORKS, LOW, HIGH
+    """
+
+    dtype: Whole
+    rows: Whole
+    columns: Whole
+    moving: Whole
+    target: Whole
+    mode: Whole
+
+    def take(self, rows: Whole) -> "Shapes":
+        return Shapes._make(column[rows] for column in self)
+
+    def spread(self, held: NDArray[np.bool_]) -> "Shapes":
+        """Of all rows of a table, where these are the rows in `held`."""
+        every = [np.zeros(len(held), column.dtype) for column in self]
+        for mine, its in zip(every, self, strict=True):
+            mine[held] = its
+        return Shapes._make(every)
+
+
+def shapes(operands: Iterable[str], modes: bool = False) -> Shapes:
+    """What each of these operand texts of MATMUL rows multiplies; modes: LDWEIGHTS too.
+
+    >>> one = shapes(["src=fp32@0x0[1,0,0][512,1,1] dst=0x0[1,0,0][512,1,1] 128*64 "])
+    >>> one.rows.item(), one.columns.item(), one.moving.item()
+    (128, 64, 512)
+    """
+    found = []
+    for text in operands:
+        begin = text.find("src=")
+        match = OPERANDS.match(text, begin) if begin >= 0 else None
+        name, sizes, target, K, M = match.groups() if match else ("", "", "", 0, 0)
+        counts = [int(size) for size in (sizes or "").split(",") if size]
+        N = min(math.prod(counts), LARGEST) if counts else 0
+        found.append((_dtype(name), int(K), int(M), N, int(target or "0", 16),
+                      _mode(text) if modes else 0))
+    columns = zip(*found, strict=True) if found else [()] * 6
+    return Shapes._make(np.array(column, kind) for column, kind in zip(
+        columns, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int8), strict=True))
+
+
+@functools.lru_cache(256)
+def _dtype(name: str) -> int:
+    """Index into DTYPES of the profiler's dtype name ("bfloat16", "fp32", ...), 0 if unknown."""
+    return DTYPES.index(next((ours for start, ours in OPERAND_DTYPES
+                              if name.lower().startswith(start)), ""))
+
+
+def _mode(text: str) -> int:
+    mode = 0
+    for what, said in MODES.findall(text):
+        if what == "fp32_mode":
+            mode |= {"LOW": LOW, "HIGH": HIGH}.get(said, 0)
+        else:
+            mode |= MOVES if said.lower() in ("enabled", "true", "1") else WORKS
+    return mode
+
+
+def multiplied(opcode: Text, names: Collection[str]) -> tuple[NDArray[np.bool_], bool]:
+    """Rows whose operands are needed, and whether modes are: then LDWEIGHTS are among them."""
+    modes = not {"kind", "group"} <= set(names)
+    return opcode.among(MATMUL, *([WEIGHTS] if modes else [])), modes
 
 
 def engines(label: Text) -> NDArray[np.int8]:
@@ -137,54 +207,42 @@ def engines(label: Text) -> NDArray[np.int8]:
     return np.array(index or [-1], np.int8)[label.codes]
 
 
-def dtypes(names: Iterable[str]) -> NDArray[np.int8]:
-    """Index into DTYPES of the profiler's dtype names ("bfloat16", "fp32", ...), 0 if unknown."""
-    return np.array([DTYPES.index(next((ours for start, ours in OPERAND_DTYPES
-                                        if name.lower().startswith(start)), ""))
-                     for name in names] or [0], np.int8)
+def numbered(where: str, name: str, ours: str, text: Text) -> Ints:
+    """Text in a column of numbers: physical cores ("sg01", -1 for none), or bir_id, 0 for none."""
+    if ours == "group":
+        known = [0 if label in ("", "0") else i + 1 for i, label in enumerate(text.names)]
+    else:
+        matches = [CORE.fullmatch(label) for label in text.names]
+        known = [int(match[1]) if match else -1 for match in matches]
+        for i, label in enumerate(text.names):
+            if label and not matches[i]:
+                raise bad(where, int(np.argmax(text.codes == i)), name,
+                          "a physical core, such as 0 or sg00", repr(label))
+    return np.array(known or [0], np.int64)[text.codes]
 
 
-def shapes(operands: Iterable[str]) -> Shapes:
-    """What each of these operand texts of MATMUL rows multiplies.
-
-    >>> one = shapes(["src=fp32@0x0[1,0,0][512,1,1] dst=0x0[1,0,0][512,1,1] 128*64 "])
-    >>> one.rows.item(), one.columns.item(), one.moving.item()
-    (128, 64, 512)
-    """
-    dtype: list[str] = []
-    K, M, N = found = ([], [], [])  # type: tuple[list[int], list[int], list[int]]
-    for text in operands:
-        begin = text.find("src=")
-        match = _OPERANDS.match(text, begin) if begin >= 0 else None
-        name, sizes, rows, wide = match.groups() if match else ("", "", "0", "0")
-        dtype.append(name)
-        K.append(int(rows))
-        M.append(int(wide))
-        counts = [int(size) for size in (sizes or "").split(",") if size]
-        N.append(min(math.prod(counts), LARGEST) if counts else 0)
-    return Shapes.of(Text.of(dtype), *(np.array(column, np.int64) for column in found))
-
-
-def passes(core: Ints, group: Ints, pc: Ints | None, fp32: NDArray[np.bool_]) -> NDArray[np.int8]:
+def passes(core: Whole, group: Ints, pc: Ints | None, fp32: NDArray[np.bool_],
+           *same: Whole) -> Ints:
     """MATMUL rows that together are one fp32 matmul, for each row; columns in order of start.
 
     group     the same for rows of one instruction of the compiler (bir_id), 0 where unknown
     pc        address of the instruction: in a loop it starts again, and another matmul with it
+    same      what rows of one matmul have in common: K, M, N, where the product goes
 
     Rows of one group that follow each other on a core are the passes of one matmul.
     """
     if not len(core):
-        return np.ones(0, np.int8)
+        return np.ones(0, np.int64)
     order = np.argsort(core, kind="stable")
-    core, group, fp32 = core[order], group[order], fp32[order]
-    joins = (core[1:] == core[:-1]) & (group[1:] == group[:-1]) & (group[1:] != 0)
-    joins &= fp32[1:] & fp32[:-1]
+    joins = fp32[order][1:] & fp32[order][:-1] & (group[order][1:] != 0)
+    for column in (core, group, *same):
+        joins &= column[order][1:] == column[order][:-1]
     if pc is not None:
         joins &= np.diff(pc[order]) > 0
     first = np.flatnonzero(np.r_[True, ~joins])
     sizes = np.diff(np.r_[first, len(core)])
-    count = np.empty(len(core), np.int8)
-    count[order] = np.minimum(np.repeat(sizes, sizes), 127)
+    count = np.empty(len(core), np.int64)
+    count[order] = np.repeat(sizes, sizes)
     return count
 
 
@@ -203,239 +261,324 @@ def places(ids: Ints, wanted: Ints) -> Ints:
     return found
 
 
-def predecessors(ids: Ints, owner: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """Instructions.first and .after: row owner[i] waited for the row whose id is wanted[i].
+# --- one table ------------------------------------------------------------------------------------
 
-    An id that no row has is left out, and so is a row that names itself.
+
+@dataclass
+class Table:
+    """The columns that one table of the file has, by our names.
+
+    where     the file and the table, "trace.json: instruction"
+    names     our name of a column -> the file's
+    ints, texts, shapes   the columns; shapes has 0 in all rows but those of `multiplied`
+    before    (row, id) of each predecessor that the file names: ids of instructions
     """
-    target = places(ids, wanted)
-    held = (target >= 0) & (target != owner)
-    owner, target = owner[held], target[held]
-    sort = np.argsort(owner, kind="stable")
-    first = np.r_[0, np.cumsum(np.bincount(owner, minlength=len(ids)))]
-    return first.astype(np.int64), target[sort].astype(np.int64)
+
+    where: str
+    size: int
+    names: Mapping[str, str]
+    ints: dict[str, Ints]
+    texts: dict[str, Text]
+    shapes: Shapes | None = None
+    before: tuple[Ints, Ints] | None = None
+
+    def whole(self, name: str, most: int = LARGEST, what: str = "") -> Ints:
+        """A column, all of it in 0..most; 0 where the table lacks it."""
+        values = self.ints.get(name)
+        if values is None:
+            return np.zeros(self.size, np.int64)
+        self.refuse((values < 0) | (values > most), name,
+                    f"{what or 'a whole number'} in 0..{most}", values)
+        return values
+
+    def refuse(self, wrong: NDArray[np.bool_], name: str, expected: str, got: Whole) -> None:
+        """Raise for the first wrong row."""
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise bad(self.where, at, self.names.get(name, NAMES["Instruction"].get(
+                name, (name,))[0]), expected, got[at] if got[at] != ABSENT.get(name) else "none")
+
+    def times(self) -> tuple[Ints, Ints]:
+        """Start and end, ns: 0 <= start <= end."""
+        start = self.whole("start", LONGEST, "ns")
+        if "end" not in self.ints:
+            end = start + self.whole("duration", LONGEST, "ns")
+            self.refuse(end > LONGEST, "duration", f"an end in 0..{LONGEST} ns", end)
+            return start, end
+        end = self.ints["end"]
+        wrong = (end < start) | (end > LONGEST)
+        self.refuse(wrong, "end", f"ns from {self.names['start']} = "
+                    f"{start[np.argmax(wrong)] if wrong.any() else 0} to {LONGEST}", end)
+        if "duration" in self.ints:
+            took = self.ints["duration"]
+            wrong = np.abs(end - start - took) > 1  # both are rounded
+            self.refuse(wrong, "duration", f"{self.names['end']} - {self.names['start']} = "
+                        f"{(end - start)[np.argmax(wrong)] if wrong.any() else 0} ns", took)
+        return start, end
+
+    def core(self, cores: int) -> Ints:
+        """Physical core of each row. One core needs no column; of two, no core is not core 0."""
+        core = self.ints.get("core", np.full(self.size, -1))
+        if cores == 1:
+            core = np.where(core == -1, 0, core)
+        self.refuse((core < 0) | (core >= cores), "core", f"one of the {cores} physical cores "
+                    f"of this profile, 0{' or 1, as two took part' * (cores - 1)}", core)
+        return core
+
+    def lacks(self, table: str, *names: str) -> set[str]:
+        """Of these, the columns that say nothing; of a table without rows none does."""
+        have = {*self.ints, *self.texts, *(["operands"] if self.shapes is not None else [])}
+        return {f"{table}.{name}" for name in names if name not in have} if self.size else set()
 
 
-# --- tables ---------------------------------------------------------------------------------------
+def chosen(where: str, table: str, there: Collection[str], more: str = "") -> dict[str, str]:
+    """Our names -> the file's, of those of its columns that are read.
 
-
-Rows = TypeVar("Rows", Instructions, Packets, Throttles)
-
-
-@dataclass(frozen=True)
-class Read(Generic[Rows]):
-    """What came of a table: its rows, the columns it lacks, what to warn of."""
-
-    rows: Rows
-    unknown: frozenset[str] = frozenset()
-    warnings: tuple[str, ...] = ()
-
-
-def _or_zero(column: Ints | None, size: int) -> Ints:
-    return np.zeros(size, np.int64) if column is None else column
-
-
-def instructions(where: str, *, core: Ints, engine: Text, start: Ints, end: Ints, opcode: Text,
-                 id: Ints, macs: Ints | None = None, kind: Text | None = None,
-                 operands: Shapes | None = None, read: Ints | None = None,
-                 written: Ints | None = None, group: Ints | None = None, pc: Ints | None = None,
-                 line: Text | None = None, before: tuple[Ints, Ints] | None = None,
-                 names: tuple[str, str] = ("start_ts", "end_ts")) -> Read[Instructions]:
-    """Instructions in order of start, from the columns of the file; sizes: one entry a row.
-
-    engine     the profiler's labels; rows of others (collectives) are left out, with a warning
-    macs       elements: multiply-adds of MATMUL rows
-    kind       "TRANSPOSE" marks matmuls that only move data
-    operands   of the MATMUL rows (other rows are not looked at)
-    group, pc  see passes
-    before     (row, id) of each predecessor that the file names: ids of instructions
-    names      what the file calls start and end, for errors
+    Raises ProfileError when one is missing that nothing can be read without.
     """
-    size = len(start)
-    times(where, start, end, names)
-    given = {"macs": macs, "read": read, "written": written}
-    for name, column in given.items():
-        if column is not None:
-            whole(where, {"macs": "elements", "read": "hbm_read_bytes",
-                          "written": "hbm_write_bytes"}[name], column)
-    unknown = {f"instructions.{name}" for name, column in
-               (given | {"line": line, "after": before, "transpose": kind,
-                         "dtype": operands, "rows": operands, "columns": operands,
-                         "moving": operands}).items() if column is None}
-    warnings = []
+    wanted = NAMES[table]
+    names = {name: other for name, others in wanted.items()
+             for other in [next((one for one in others if one in there), "")] if other}
+    lacking = [" or ".join(wanted[name]) for name in wanted if name in NEEDED and name not in names]
+    if "start" in wanted and not {"end", "duration"} & set(names):
+        lacking.append("end_ts or duration_ns or duration")
+    if lacking:
+        raise ProfileError(f"{where}: expected a column {lacking[0]}, got rows with "
+                           f"{printable(', '.join(there), 120) or 'nothing'}{more}")
+    return names
+
+
+def cores_seen(tables: Mapping[str, Table | None]) -> int | None:
+    """Physical cores that rows name, 1 or 2; None where no table names any."""
+    last = [int(table.ints["core"].max()) for table in tables.values()
+            if table and table.size and "core" in table.ints]
+    return min(max(last, default=-1) + 1, 2) or None
+
+
+# --- the timeline ---------------------------------------------------------------------------------
+
+
+def timeline(tables: Mapping[str, Table | None], cores: int, last: int
+             ) -> tuple[Timeline | None, list[str]]:
+    """The Timeline of these tables, None for one that the file lacks; and what to warn of.
+
+    cores     physical cores of the capture
+    last      last_hw_timestamp, ns, 0 where unknown
+    No timeline when there are neither instructions nor packets.
+    """
+    own, moved, slow, on = (tables.get(name) for name in (
+        "Instruction", "DmaPacket", "Throttle", "ActiveTime"))
+    if own is None and moved is None:
+        return None, []
+    unknown: set[str] = set()
+    notes: list[str] = []
+    rows, packets, throttles = Instructions.none(), Packets.none(), Throttles.none()
+    if own is not None:
+        rows = _instructions(own, cores, unknown, notes)
+    if moved is not None:
+        packets = _packets(moved, cores, unknown, notes)
+    if slow is not None:
+        throttles = _throttles(slow, cores, notes)
+    for name, table in (("instructions", own), ("packets", moved), ("throttles", slow)):
+        unknown |= {name} if table is None else set()
+    if own is None:
+        notes.append("no instructions in this file")
+    if moved is None:
+        notes.append("no DMA packets in this file: captured or written without the DMA trace")
+    end = max(last, *(int(of.end.max(initial=0)) for of in (rows, packets, throttles)))
+    return Timeline(rows, packets, throttles, cores, end, frozenset(unknown),
+                    {} if on is None else _active(on, cores)), notes
+
+
+def _instructions(table: Table, cores: int, unknown: set[str], notes: list[str]) -> Instructions:
+    """In order of start. Rows of no engine (collectives) are left out, with a warning."""
+    start, end = table.times()
+    core, engine, opcode = table.core(cores), table.texts["engine"], table.texts["opcode"]
+    line, compilers = table.texts.get("line"), table.texts.get("elsewhere")
+    line = compilers if line is None else line if compilers is None else line.or_else(compilers)
+    # the schema asks not to use tensor_elements where there are raw_flops
+    macs = (table.whole("flops", 2 * LARGEST) // 2 if "flops" in table.ints
+            else table.whole("macs"))
+    unknown |= table.lacks("instructions", "read", "written")
+    unknown |= table.lacks("instructions", "macs") if "flops" not in table.ints else set()
+    if table.size and line is None:
+        unknown.add("instructions.line")
+    before = table.before if "id" in table.ints else None
+    if table.size and before is None:
+        unknown.add("instructions.after")
+    if table.lacks("", "operands"):
+        unknown |= {f"instructions.{name}" for name in ("dtype", "rows", "columns", "moving")}
 
     index = engines(engine)
     kept = np.flatnonzero(index >= 0)
-    if kept.size < size:
+    if kept.size < table.size:
         others = sorted({engine.names[c] for c in np.unique(engine.codes[index < 0])})
-        warnings.append(f"{size - kept.size:,} instructions of "
-                        f"{printable(', '.join(others), 80)} are left out: no engine of a "
-                        "NeuronCore that this reader knows")
+        notes.append(f"{table.size - kept.size:,} instructions of "
+                     f"{printable(', '.join(others), 80)} are left out: no engine of a "
+                     "NeuronCore that this reader knows")
     order = kept[np.argsort(start[kept], kind="stable")]
+    core, work, size = core[order], macs[order], order.size
+    own = table.shapes or shapes([""]).take(np.zeros(table.size, np.int64))
+    table.refuse(own.moving >= 2**31, "operands", f"K, M, N in 0..{2**31 - 1}", own.moving)
+    own = own.take(order)
     matmul = opcode.among(MATMUL)[order]
-    work = _or_zero(macs, size)[order]
-    dtype = np.zeros(order.size, np.int8)
-    K, M, N = (np.zeros(order.size, np.int64) for _ in range(3))
-    if operands is not None:
-        own = operands.take(order)
-        dtype[matmul] = own.dtype[matmul]
-        K[matmul], M[matmul], N[matmul] = (x[matmul] for x in (own.rows, own.columns, own.moving))
-        whole(where, "operands", np.maximum(np.maximum(K, M), N), 2**31 - 1)
-        area = np.maximum(K * M, 1)
-        told = matmul & (work > 0) & (K * M > 0)
-        N = np.where(told & (N == 0), np.minimum(work // area, 2**31 - 1), N)
-        odd = told & (dtype != DTYPES.index("fp32")) & (N * area != work)
-        if odd.any():
-            warnings.append(f"{int(odd.sum()):,} of {int(matmul.sum()):,} matmuls: elements are "
-                            "not K x M x N of the operands")
-    steps = np.ones(order.size, np.int8)
-    if group is not None:
-        fp32 = dtype == DTYPES.index("fp32")
-        steps[matmul] = passes(core[order][matmul], group[order][matmul],
-                               None if pc is None else pc[order][matmul], fp32[matmul])
-    first, after = np.zeros(order.size + 1, np.int64), np.zeros(0, np.int64)
+    weights = _weights(core, matmul, opcode.among(WEIGHTS)[order])
+    dtype, K, M, N = (np.where(matmul, column, 0) for column in own[:4])
+    area = K.astype(np.int64) * M
+    told = matmul & (work > 0) & (area > 0)
+    N = np.where(told & (N == 0), np.minimum(work // np.maximum(area, 1), 2**31 - 1), N)
+    odd = int((told & (dtype != DTYPES.index("fp32")) & (N * area != work)).sum())
+    if odd:
+        notes.append(f"{odd:,} of {int(matmul.sum()):,} matmuls: elements are not K x M x N of "
+                     "the operands")
+    mode = np.where(weights >= 0, own.mode[weights], 0) if size else own.mode
+    transpose = _transposes(table, order, matmul, mode, unknown, notes)
+    steps = np.ones(size, np.int8)
+    steps[matmul] = _steps(table, order[matmul], core[matmul], mode[matmul], transpose[matmul],
+                           own.take(np.flatnonzero(matmul)), unknown, notes)
+    id = table.ints.get("id", np.arange(table.size))
+    first, after = np.zeros(size + 1, np.int64), np.zeros(0, np.int64)
     if before is not None:
-        place = np.full(size, -1, np.int64)
-        place[order] = np.arange(order.size)
-        owner = place[before[0]]
-        first, after = predecessors(id[order], owner[owner >= 0], before[1][owner >= 0])
-    rows = Instructions(
-        core[order].astype(np.int8), index[order], start[order], end[order], opcode.codes[order],
-        work, K.astype(np.int32), M.astype(np.int32), N.astype(np.int32), dtype, steps,
-        matmul & (kind.among("TRANSPOSE")[order] if kind is not None else np.False_),
-        _or_zero(read, size)[order], _or_zero(written, size)[order], id[order],
-        (line.codes[order] if line is not None else np.zeros(order.size, np.int32)),
+        place = np.full(table.size, -1, np.int64)
+        place[order] = np.arange(size)
+        owner, target = place[before[0]], places(id[order], before[1])
+        held = (owner >= 0) & (target >= 0) & (owner != target)
+        first, after = by_row(owner[held], target[held], size)
+    return Instructions(
+        core.astype(np.int8), index[order], start[order], end[order], opcode.codes[order], work,
+        K.astype(np.int32), M.astype(np.int32), N.astype(np.int32), dtype.astype(np.int8), steps,
+        transpose, table.whole("read")[order], table.whole("written")[order], id[order],
+        line.codes[order] if line is not None else np.zeros(size, np.int32),
         tuple(map(printable, opcode.names)),
         tuple(map(printable, line.names)) if line is not None else ("",), first, after)
-    return Read(rows, frozenset(unknown), tuple(warnings))
 
 
-def packets(where: str, *, core: Ints, start: Ints, end: Ints, nbytes: Ints, queue: Text | None,
-            engine: Ints | None = None, id: Ints | None = None, duplicate: Text | None = None,
-            names: tuple[str, str] = ("start_ts", "end_ts")) -> Read[Packets]:
-    """Packets in order of start, from the columns of the file; sizes: one entry a row.
+def _weights(core: Whole, matmul: NDArray[np.bool_], loads: NDArray[np.bool_]) -> Ints:
+    """Row of the LDWEIGHTS whose weights each MATMUL row uses: the last on its core; else -1."""
+    found = np.full(len(core), -1, np.int64)
+    for one in np.unique(core[matmul]):
+        rows = np.flatnonzero((core == one) & (matmul | loads))
+        found[rows] = np.maximum.accumulate(np.where(loads[rows], rows, -1))
+    return np.where(matmul, found, -1)
 
-    queue      the profiler's queue_type: instruction fetch is no traffic, nor are TINY packets
-    duplicate  rows that say "yes" (or "true") are left out, with a warning
+
+def _transposes(table: Table, order: Ints, matmul: NDArray[np.bool_], mode: Whole,
+                unknown: set[str], notes: list[str]) -> NDArray[np.bool_]:
+    """MATMUL rows that only move data: as their type says, else as their LDWEIGHTS does."""
+    if "kind" in table.texts:
+        return matmul & table.texts["kind"].among("TRANSPOSE")[order]
+    if (mode[matmul] & (MOVES | WORKS) != 0).all():
+        return matmul & (mode & MOVES != 0)
+    unknown.add("instructions.transpose")
+    notes.append("which matmuls are transposes and no work is unknown: no instruction_type, and no "
+                 "transpose_mode in the operands")
+    return np.zeros(len(matmul), bool)
+
+
+def _steps(table: Table, rows: Ints, core: Whole, mode: Whole,
+           moves: NDArray[np.bool_], own: Shapes, unknown: set[str], notes: list[str]) -> Ints:
+    """Instructions.passes of the MATMUL rows `rows`, in order of start.
+
+    bir_id tells which rows are one matmul; without it fp32_mode of the weights: LOW begins one,
+    HIGH goes on with it.
     """
-    size = len(start)
-    times(where, start, end, names)
-    whole(where, "transfer_size", nbytes, what="bytes")
-    if engine is not None:
-        wrong = (engine < -1) | (engine > 32767)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise bad(where, at, "engine", "the number of a DMA engine", engine[at])
-    unknown = {f"packets.{name}" for name, column in
-               (("engine", engine), ("traffic", queue), ("id", id)) if column is None}
-    kept = np.arange(size)
-    warnings = []
-    if duplicate is not None:
-        kept = np.flatnonzero(~duplicate.among("yes", "true", "True"))
-        if kept.size < size:
-            warnings.append(f"{size - kept.size:,} duplicate DMA packets are left out")
-    order = kept[np.argsort(start[kept], kind="stable")]
+    fp32, group = own.dtype == DTYPES.index("fp32"), table.ints.get("group")
+    if group is None:
+        by_core = np.argsort(core, kind="stable")
+        begins = mode[by_core] & HIGH == 0
+        group = np.zeros(len(rows), np.int64)
+        group[by_core] = np.cumsum(begins)
+        group[mode & (LOW | HIGH) == 0] = 0
+    else:
+        group = group[rows]
+    doubtful = (fp32 & ~moves & (group == 0)) if table.shapes is not None else np.ones(len(rows))
+    if doubtful.any():
+        unknown.add("instructions.passes")
+        notes.append("which matmul rows are passes of one fp32 matmul is unknown, so FLOPs may "
+                     "count twice: it takes operands, and bir_id or fp32_mode in them")
+        return np.ones(len(rows), np.int64)
+    pc = table.ints["pc"][rows] if "pc" in table.ints else None
+    steps = passes(core, group, pc, fp32, *own[1:5])
+    odd = ~np.isin(steps, (1, 2, 4))
+    if odd.any():
+        notes.append(f"{int(odd.sum()):,} fp32 matmul rows of groups of neither 2 nor 4: each "
+                     "read as a matmul of its own")
+    return np.where(odd, 1, steps)
+
+
+def _packets(table: Table, cores: int, unknown: set[str], notes: list[str]) -> Packets:
+    """In order of start. Instruction fetch is no traffic, nor are TINY packets.
+
+    Rows that say "yes" (or "true") to duplicate are left out, and rows that repeat an earlier one:
+    the profiler is known to list some packets twice.
+    """
+    start, end = table.times()
+    nbytes = table.whole("nbytes", what="bytes")
+    core, size = table.core(cores), table.size
+    device = table.ints.get("device", np.full(size, -1))
+    table.refuse((device < -1) | (device > 32767), "device", "the number of a DMA engine", device)
+    unknown |= table.lacks("packets", "id")
+    unknown |= {"packets.engine"} if table.lacks("", "device") else set()
     traffic = nbytes > TINY
-    if queue is not None:
-        traffic = traffic & ~queue.among("instruction")
-    rows = Packets(
-        core[order].astype(np.int8),
-        (engine[order] if engine is not None else np.full(order.size, -1)).astype(np.int16),
-        start[order], end[order], nbytes[order], traffic[order], _or_zero(id, size)[order])
-    return Read(rows, frozenset(unknown), tuple(warnings))
+    if "queue" in table.texts:
+        traffic &= ~table.texts["queue"].among("instruction")
+    elif size:
+        unknown.add("packets.traffic")
+        notes.append("which packets fetch instructions and are no traffic is unknown: no "
+                     "queue_type")
+    kept = np.arange(size)
+    if "duplicate" in table.texts:
+        kept = np.flatnonzero(~table.texts["duplicate"].among("yes", "true"))
+    if "packet" in table.ints:
+        keys = [key[kept] for key in (table.ints["packet"], start, end)]
+        order = np.lexsort(keys[::-1])  # equal keys stay in the order of rows
+        again = np.zeros(kept.size, bool)
+        again[order[1:]] = np.all([key[order][1:] == key[order][:-1] for key in keys], axis=0)
+        kept = kept[~again | (keys[0] == 0)]  # 0: the file gives it none
+    if kept.size < size:
+        notes.append(f"{size - kept.size:,} duplicate DMA packets are left out")
+    order = kept[np.argsort(start[kept], kind="stable")]
+    return Packets(core[order].astype(np.int8), device[order].astype(np.int16), start[order],
+                   end[order], nbytes[order], traffic[order],
+                   table.ints.get("id", np.zeros(size, np.int64))[order])
 
 
-def throttles(where: str, *, core: Ints, start: Ints, end: Ints, k: Ints, n: Ints,
-              kind: Text | None = None,
-              names: tuple[str, str] = ("timestamp", "duration")) -> Read[Throttles]:
-    """Throttles in order of start; k > n (a limit above 1 is printed by trn1) reads as released.
-
-    kind       rows of one type and core may not overlap
-    """
-    times(where, start, end, names)
-    whole(where, "k", k, 2**31 - 1)
-    wrong = (n < 1) | (n >= 2**31)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise bad(where, at, "n", "a whole number of cycles >= 1", n[at])
-    codes = kind.codes if kind is not None else np.zeros(len(start), np.int32)
-    order = np.lexsort((start, codes, core))
-    same = (np.diff(core[order]) == 0) & (np.diff(codes[order]) == 0)
-    _apart(where, same, order, start, end, names[0], "throttle events of one type")
+def _throttles(table: Table, cores: int, notes: list[str]) -> Throttles:
+    """In order of start; k > n (a limit above 1 is printed by trn1) reads as released."""
+    start, end = table.times()
+    core, k, n = table.core(cores), table.whole("k", 2**31 - 1), table.whole("n", 2**31 - 1)
+    table.refuse(n < 1, "n", "a whole number of cycles >= 1", n)
+    if "kind" in table.texts:
+        order, over = _overlaps(start, end, core, table.texts["kind"].codes)
+        if over.any():
+            notes.append(f"{int(over.sum()):,} throttle events overlap another of their type: "
+                         "the lowest limit holds")
     order = np.argsort(start, kind="stable")
-    rows = Throttles(core[order].astype(np.int8), start[order], end[order],
+    return Throttles(core[order].astype(np.int8), start[order], end[order],
                      np.minimum(k, n)[order].astype(np.int32), n[order].astype(np.int32))
-    return Read(rows)
 
 
-def active(where: str, *, core: Ints, engine: Text, start: Ints, end: Ints,
-           names: tuple[str, str] = ("start_ts", "end_ts")) -> dict[tuple[int, str], Spans]:
-    """Timeline.active, from the columns of ActiveTime; rows of other engines are left out."""
-    times(where, start, end, names)
-    index = engines(engine)
-    order = np.lexsort((start, index, core))
-    same = (np.diff(core[order]) == 0) & (np.diff(index[order]) == 0) & (index[order][1:] >= 0)
-    _apart(where, same, order, start, end, names[0], "stretches of one engine")
+def _active(table: Table, cores: int) -> dict[tuple[int, str], Spans]:
+    """Timeline.active; rows of other engines are left out."""
+    start, end = table.times()
+    core, index = table.core(cores), engines(table.texts["engine"])
+    order, over = _overlaps(start, end, core, index)
+    over &= index[order][1:] >= 0
+    if over.any():
+        at = int(np.argmax(over))
+        raise bad(table.where, int(order[at + 1]), table.names["start"],
+                  f"a start after row {order[at]}'s end at {end[order[at]]} ns (stretches of one "
+                  "engine do not overlap)", start[order[at + 1]])
     return {(int(c), ENGINES[e]): Spans.of(start[held], end[held])
             for c in np.unique(core) for e in np.unique(index) if e >= 0
             for held in [(core == c) & (index == e)] if held.any()}
 
 
-def _apart(where: str, same: NDArray[np.bool_], order: Ints, start: Ints, end: Ints, name: str,
-           what: str) -> None:
-    """Raise where a row, in this order, starts before the end of the one before it (if `same`)."""
-    over = same & (start[order][1:] < end[order][:-1])
-    if over.any():
-        at = int(np.argmax(over))
-        raise bad(where, int(order[at + 1]), name,
-                  f"a start after row {order[at]}'s end at {end[order[at]]} ns ({what} do not "
-                  "overlap)", start[order[at + 1]])
-
-
-def timeline(cores: int, last: int | None, own: Read[Instructions] | None,
-             moved: Read[Packets] | None, throttled: Read[Throttles] | None,
-             active: Mapping[tuple[int, str], Spans] | None = None,
-             ) -> tuple[Timeline | None, list[str]]:
-    """The Timeline of these tables, None for a table that the file lacks, and its warnings.
-
-    cores     physical cores of the capture
-    last      last_hw_timestamp, ns, or None
-    No timeline when there are neither instructions nor packets.
-    """
-    if own is None and moved is None:
-        return None, []
-    notes = []
-    if own is None:
-        notes.append("no instructions in this file")
-    if moved is None:
-        notes.append("no DMA packets in this file: captured or written without the DMA trace")
-    own = own or Read(no_instructions(), frozenset(("instructions",)))
-    moved = moved or Read(no_packets(), frozenset(("packets",)))
-    throttled = throttled or Read(no_throttles(), frozenset(("throttles",)))
-    end = max(last or 0, *(int(rows.end.max(initial=0))
-                           for rows in (own.rows, moved.rows, throttled.rows)))
-    return (Timeline(own.rows, moved.rows, throttled.rows, cores, end,
-                     own.unknown | moved.unknown | throttled.unknown, active or {}),
-            [*own.warnings, *moved.warnings, *throttled.warnings, *notes])
-
-
-def no_instructions() -> Instructions:
-    """A table without rows."""
-    none = np.zeros(0, np.int64)
-    return Instructions(*(none.astype(kind) for kind in (
-        np.int8, np.int8, np.int64, np.int64, np.int32, np.int64, np.int32, np.int32, np.int32,
-        np.int8, np.int8, np.bool_, np.int64, np.int64, np.int64, np.int32)))  # type: ignore[arg-type]
-
-
-def no_packets() -> Packets:
-    """A table without rows."""
-    none = np.zeros(0, np.int64)
-    return Packets(none.astype(np.int8), none.astype(np.int16), none, none, none,
-                   none.astype(bool), none)
-
-
-def no_throttles() -> Throttles:
-    """A table without rows."""
-    none = np.zeros(0, np.int64)
-    return Throttles(none.astype(np.int8), none, none, none.astype(np.int32),
-                     none.astype(np.int32))
+def _overlaps(start: Ints, end: Ints, *kinds: Whole) -> tuple[Ints, NDArray[np.bool_]]:
+    """Rows in order of kinds and start, and which of all but the first starts before the end of
+    the row before it, of the same kinds."""
+    order = np.lexsort((start, *kinds))
+    over = start[order][1:] < end[order][:-1]
+    for kind in kinds:
+        over &= kind[order][1:] == kind[order][:-1]
+    return order, over

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..timeline import ENGINES, Timeline
-from .columns import printable
+from .columns import LONGEST, Table, cores_seen, printable
+from .columns import timeline as timeline_of
 from .record import Profile, ProfileError, Tensor, Value
 
 # Metadata: Neuron Profile 2.26 to 2.28 -> schema 7.x. The second group stood in Summary.
@@ -28,7 +29,8 @@ MOVED = {
 FRACTIONS = tuple(f"{name}_active_time_percent" for name in
                   (*(f"{engine}_engine" for engine in ENGINES), "dma", "total"))
 TIMES = tuple(name.removesuffix("_percent") for name in FRACTIONS)
-KNOWN_DATA, KNOWN_SCHEMA = 8, 7  # the newest data_version and schema this reader was tried on
+KNOWN_DATA, KNOWN_SCHEMA = 8, (7, 4)  # the newest this reader was tried on
+UNSURE = "how many physical cores this was is not in the file: read as 1"
 HZ = (1e8, 1e10)                 # a NeuronCore's clock lies between these: else the unit is wrong
 ROUNDING = 1.01                  # parts of a whole may exceed it by rounding, not by 1 %
 
@@ -80,6 +82,50 @@ def tensors(where: str, rows: Iterable[tuple[Any, Any, Any, Any]]) -> tuple[Tens
     return tuple(found)
 
 
+def messages(warnings: Iterable[Mapping[str, Any]], errors: Iterable[Mapping[str, Any]]
+             ) -> list[str]:
+    """Texts of the profiler's tables of warnings and errors; rows without a text are left out."""
+    return [printable(before + text) for before, rows in (("", warnings),
+                                                          ("error of the profiler: ", errors))
+            for row in rows for text in [row.get("message") or row.get("description")]
+            if isinstance(text, str)]
+
+
+_THROTTLED = re.compile(r"throttle_(?:(?P<kind>.+?)_)?(?:active_nc(?P<nc>\d{1,4})_time_ns|"
+                        r"(?P<what>active_time|avg_util_limit)_nc(?P<nc2>\d{1,4})_percent)")
+_CELLS = {None: "throttle_active_time_ns", "active_time": "throttle_active_time_percent",
+          "avg_util_limit": "max_achievable_util_with_throttling_percent"}
+
+
+def throttle_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of ThrottleSummary by the names that summary-json gives its values.
+
+    >>> throttle_keys({"nc_idx": 4, "throttle_type": "all", "throttle_active_time_ns": 964})
+    {'throttle_active_nc4_time_ns': 964}
+    """
+    kind, nc = row.get("throttle_type") or "all", row.get("nc_idx")
+    kind = "" if kind == "all" else f"{kind}_"
+    names = {what: f"throttle_{kind}{what}_nc{nc}_percent" if what else
+             f"throttle_{kind}active_nc{nc}_time_ns" for what in _CELLS}
+    return {names[what]: row[cell] for what, cell in _CELLS.items() if row.get(cell) is not None}
+
+
+def throttle_cells(summary: Mapping[str, Value]) -> tuple[list[dict[str, Any]], dict[str, Value]]:
+    """throttle_* keys as rows of ThrottleSummary, and the other keys."""
+    rows: dict[tuple[int, str], dict[str, Any]] = {}
+    rest = {}
+    for key, value in summary.items():
+        match = _THROTTLED.fullmatch(key)
+        if match is None:
+            rest[key] = value
+            continue
+        nc, kind = int(match["nc"] or match["nc2"]), match["kind"] or "all"
+        row = rows.setdefault((nc, kind), {"nc_idx": nc, "throttle_type": kind,
+                                           **dict.fromkeys(_CELLS.values())})
+        row[_CELLS[match["what"]]] = value
+    return list(rows.values()), rest
+
+
 def version(metadata: Mapping[str, Value]) -> str:
     """Schema and profiler version in words, "" where the file says neither.
 
@@ -95,16 +141,14 @@ def version(metadata: Mapping[str, Value]) -> str:
 def _newer(metadata: Mapping[str, Value]) -> list[str]:
     """A warning when the file is newer than what this reader was tried on."""
     data, schema = metadata.get("data_version"), str(metadata.get("profile_schema_version", ""))
-    major = re.match(r"\d{1,6}", schema)
+    number = re.match(r"(\d{1,6})(?:\.(\d{1,6}))?", schema)
     said = None
-    if major and int(major[0]) > KNOWN_SCHEMA:
+    if schema and (not number or (int(number[1]), int(number[2] or 0)) > KNOWN_SCHEMA):
         said = f"schema {printable(schema, 60)}"
-    elif schema and not major:
-        said = f"schema {printable(schema, 60)!r}"
     elif isinstance(data, (int, float)) and data > KNOWN_DATA:
         said = f"data version {data}"
-    return [f"{said} is unknown to this reader (up to schema {KNOWN_SCHEMA}.x, data version "
-            f"{KNOWN_DATA}): what has a known name was read"] if said else []
+    return [f"{said} is unknown to this reader (up to schema {KNOWN_SCHEMA[0]}.{KNOWN_SCHEMA[1]}, "
+            f"data version {KNOWN_DATA}): what has a known name was read"] if said else []
 
 
 def _positive(where: str, found: Mapping[str, Value], keys: Iterable[str]) -> None:
@@ -176,46 +220,61 @@ def _cores(file: str, summary: Mapping[str, Value], metadata: Mapping[str, Value
         if isinstance(cores, (bool, str)) or cores not in (1, 2):
             raise ProfileError(f"{file}: metadata.num_physical_cores: expected 1 or 2, got {cores}")
         return int(cores), []
-    # hfu = F / (c P T) and mbu = B / (T BW), and the file prints P / BW: c is what is left.
+    # hfu = F / (c P T) and mbu = B / (T BW), and the file prints P / BW: c is what is left. F is
+    # adjusted_hardware_flops from 2.30 on: twice as many raw FLOPs of fp8 would pass for a core.
     keys = ("hardware_flops", "mbu_estimated_percent", "hfu_estimated_percent",
             "peak_flops_bandwidth_ratio", "hbm_read_bytes", "hbm_write_bytes")
     F, mbu, hfu, ratio, read, written = (_number(summary, key) or 0.0 for key in keys)
-    F = _number(summary, "adjusted_hardware_flops") or F
+    release = re.match(r"(\d{1,4})\.(\d{1,4})", str(metadata.get("explorer_version")))
+    if not release or (int(release[1]), int(release[2])) >= (2, 30):
+        F = _number(summary, "adjusted_hardware_flops") or 0.0
     scale = hfu * ratio * (read + written)
     implied = F * mbu / scale if scale > 0 else 0.0
     if math.isfinite(implied) and 0.98 < implied < 2.04 and not 1.02 < implied < 1.96:
         return round(implied), []
-    return 1, ["how many physical cores this was is not in the file: read as 1"]
+    return 1, [UNSURE]
 
 
 def assemble(file: str, name: str, format: str, *, summary: Mapping[str, Any],
              metadata: Mapping[str, Any] | None = None, timeline: Timeline | None = None,
+             tables: Mapping[str, Table | None] | None = None, throttled: Sequence[Any] = (),
              tensors: Sequence[Tensor] = (), warnings: Sequence[str] = (),
              notes: Sequence[str] = (), cores: int | None = None) -> Profile:
     """The Profile of these values, renamed, checked, with what to be warned of.
 
     file       what errors call it
-    summary    Summary as the file has it, ThrottleSummary put back as throttle_* keys
+    summary    Summary as the file has it
     metadata   Metadata as the file has it, by names of any version
+    timeline   made from `tables` (columns.NAMES) where it is not given
+    throttled  rows of ThrottleSummary: they become throttle_* keys of the summary again
     warnings   the profiler's own; notes: the reader's
-    cores      physical cores when the tables tell and metadata does not
+    cores      physical cores when metadata does not tell; without it as many as rows name
     Raises ProfileError when a value cannot be.
     """
-    facts, odd = values(f"{file}: summary", summary)
+    keys = {key: value for row in throttled for key, value in throttle_keys(row).items()}
+    facts, odd = values(f"{file}: summary", {**summary, **keys})
     more, odd2 = values(f"{file}: metadata", metadata or {})
     known = {MOVED[key]: facts.pop(key) for key in tuple(facts) if key in MOVED}
     known |= {(METADATA | MOVED).get(key, key): value for key, value in more.items()}
     simulated = known.get("is_simulation", facts.pop("is_simulation", False))
-    check_units(file, facts, known, timeline)
-    cores, unsure = _cores(file, facts, known, cores)
+    tables = tables or {}
+    cores, unsure = _cores(file, facts, known, cores or cores_seen(tables))
     index = known.get("neuroncore_idx")
-    if cores == 2 and "nc_idx" in summary and isinstance(index, int):
-        known["neuroncore_idx"] = (index - 1) // 2  # the sum of both: 9 is cores 4 and 5
+    if cores == 2 and "nc_idx" in summary and isinstance(index, int) and index % 2:
+        known["neuroncore_idx"] = index // 2  # the sum of both: 9 is cores 4 and 5
+    last = known.get("last_hw_timestamp", 0)
+    if isinstance(last, (bool, str)) or not 0 <= last <= LONGEST or last != int(last):
+        raise ProfileError(f"{file}: metadata[0].last_hw_timestamp: expected a whole number of ns "
+                           f"in 0..{LONGEST}, got {printable(last, 60)}")
+    own = [printable(text) for text in warnings]
+    found: list[str] = []
+    if timeline is None:
+        timeline, found = timeline_of(tables, cores, int(last))
+    check_units(file, facts, known, timeline)
     if timeline is not None and timeline.cores != cores:
         raise ProfileError(f"{file}: rows of {timeline.cores} physical cores, but "
                            f"metadata.num_physical_cores is {cores}")
-    own = [printable(text) for text in warnings]
-    notes = [*_newer(known), *odd, *odd2, *unsure, *notes]
+    notes = [*_newer(known), *odd, *odd2, *unsure, *found, *notes]
     if (facts.get("dma_transfer_average_bytes") == 0 and "dma_transfer_total_bytes" not in facts
             and not any("dge" in text.lower() for text in own)):
         notes.append("DMA transfers are not attributed: captured without DGE notifications "
@@ -224,4 +283,4 @@ def assemble(file: str, name: str, format: str, *, summary: Mapping[str, Any],
         name=printable(name, 200), format=format, version=version(known), summary=facts,
         metadata=known, cores=cores, timeline=timeline, tensors=tuple(tensors),
         warnings=tuple(dict.fromkeys([*own, *notes])),
-        kind="modelled" if simulated is True else "measured")
+        kind="modelled" if str(simulated).lower() in ("true", "1") else "measured")

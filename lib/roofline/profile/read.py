@@ -25,12 +25,14 @@ def read(path: str | os.PathLike[str], session: str | None = None) -> Profile:
     except FileNotFoundError:
         raise ProfileError(f"{name}: no such file or directory in "
                            f"{printable(path.absolute().parent)}") from None
+    except ProfileError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise ProfileError(f"{name}: cannot be read: {printable(reason)}") from None
     except MemoryError:
-        raise ProfileError(f"{name}: does not fit into memory. Write the profile as parquet"
-                           ) from None
+        raise ProfileError(f"{name}: does not fit into memory. Capture a shorter part of the "
+                           "kernel, or read it on a machine with more") from None
     if data[:4] == b"PAR1":
         raise ProfileError(f"{name}: a single parquet table is no profile. Pass the directory that "
                            "holds Summary.parquet")

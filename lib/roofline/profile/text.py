@@ -16,30 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from ..timeline import MATMUL, Instructions, Ints, Packets, Spans, Throttles
+from ..timeline import Ints
 from . import columns, facts
-from .columns import Read, Shapes, Text, bad, printable
+from .columns import ABSENT, NAMES, NEEDED, TEXT, Table, Text, bad, printable
 from .record import Profile, ProfileError
 
 Rows = list[dict[str, Any]]
-# A table or column: its name in Neuron Profile 2.26 to 2.28, then in schema 7.x.
-TABLES = {
-    "summary": ("summary", "Summary"), "metadata": ("metadata", "Metadata"),
-    "instruction": ("instruction", "Instruction"), "dma": ("dma", "DmaPacket"),
-    "throttle": ("ham", "throttle", "Throttle"), "active": ("active_time", "ActiveTime"),
-    "tensors": ("neff_node", "TensorInfo"), "warnings": ("warnings", "Warning"),
-    "errors": ("errors", "error", "Error")}
+# A table's name in schema 7.x, then in Neuron Profile 2.26 to 2.28.
+TABLES = {name: (name, *old) for name, *old in (
+    ("Summary", "summary"), ("Metadata", "metadata"), ("Instruction", "instruction"),
+    ("DmaPacket", "dma"), ("Throttle", "ham", "throttle"), ("ActiveTime", "active_time"),
+    ("ThrottleSummary", "throttle_summary"), ("TensorInfo", "neff_node"), ("Warning", "warnings"),
+    ("Error", "errors", "error"))}
 SUMMARY = ("total_time", "hbm_read_bytes", "hardware_flops")  # a flat summary has one of these
-COLUMNS = frozenset((  # what is read of any table of rows
-    "timestamp", "start_ts", "duration", "duration_ns", "end_ts", "subgraph", "pcore_idx",
-    "label", "engine", "opcode", "id", "pc", "operands", "raw_bir_id", "bir_id", "elements",
-    "tensor_elements", "instruction_type", "tensor_instruction_type", "hbm_read_bytes",
-    "hbm_write_bytes", "nki_source_location", "bir_debug_info_source_location", "predecessors",
-    "dma_engine", "engine_idx", "packet_aggregation_id", "queue_type", "duplicate",
-    "transfer_size", "transfer_bytes", "type", "k", "n", "last_hw_timestamp"))
 CHUNK = 256  # rows whose cells are taken together, while the processor's cache holds them
 TEXT_NUMBER = re.compile(r"-?\d{1,18}")
-CORE = re.compile(r"(?:sg)?0{0,8}(\d{1,3})")
 HOW = "Write one with `neuron-explorer view --output-format json` (or summary-json)"
 
 
@@ -101,38 +92,21 @@ def _path(document: Any, found: Any) -> str:
 # --- columns of a table ---------------------------------------------------------------------------
 
 
-class _Table:
-    """Rows of one table; `where` is the file and the table, for errors."""
+class _Cells:
+    """Rows of one table, column by column; `where` is the file and the table, for errors."""
 
-    def __init__(self, where: str, rows: Rows) -> None:
-        self.where, self.rows = where, rows
-        self.cores: Text | None = None  # the column that names them, once read
-        kinds = set(map(type, rows))
-        if not kinds <= {dict}:
-            at = next(i for i, row in enumerate(rows) if type(row) is not dict)
-            raise ProfileError(f"{where}[{at}]: expected an object, got "
-                               f"{printable(json_name(rows[at]), 60)}")
-        self.names: set[str] = set().union(*rows)
-        self.columns: dict[str, list[Any]] = {name: [] for name in self.names & COLUMNS}
+    def __init__(self, where: str, rows: Rows, wanted: Sequence[str] = ()) -> None:
+        self.where = where
+        self.there: set[str] = set().union(*_objects(where, rows))
+        self.columns: dict[str, list[Any]] = {name: [] for name in wanted if name in self.there}
         for first in range(0, len(rows), CHUNK):
             some = rows[first:first + CHUNK]
             for name, cells in self.columns.items():
                 cells += [row.get(name) for row in some]
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def name(self, *names: str) -> str | None:
-        """The first of these names that rows have; of an empty table the first."""
-        return next((name for name in names if name in self.names), None if self.rows else names[0])
-
-    def needs(self, *names: str) -> str:
-        """As name; an error when no row has one."""
-        name = self.name(*names)
-        if name is None:
-            raise ProfileError(f"{self.where}: expected a column {' or '.join(names)}, got rows "
-                               f"with {printable(', '.join(self.rows[0]), 120) or 'nothing'}")
-        return name
+    def given(self, name: str) -> bool:
+        """Whether a row has a value."""
+        return any(cell is not None for cell in self.columns[name])
 
     def whole(self, name: str, missing: int | None = None, text: bool = False) -> Ints:
         """A column of whole numbers.
@@ -182,49 +156,6 @@ class _Table:
             cells = ["" if cell is None else str(cell) for cell in cells]
         return Text.of(cells)
 
-    def times(self) -> tuple[Ints, Ints, tuple[str, str]]:
-        """Start, end, and what the file calls them."""
-        begin = self.needs("start_ts", "timestamp")
-        start = self.whole(begin)
-        until = self.name("end_ts")
-        lasts = self.name("duration_ns", "duration")
-        if until is None:
-            until = lasts or self.needs("end_ts", "duration_ns", "duration")
-            length = columns.whole(self.where, until, self.whole(until), columns.LONGEST, "ns")
-            columns.whole(self.where, begin, start, columns.LONGEST, "ns")  # the sum fits then
-            return start, start + length, (begin, until)
-        end = self.whole(until)
-        if lasts is not None:
-            length = self.whole(lasts)
-            wrong = np.abs(end - start - length) > 1  # both are rounded
-            if wrong.any() and (end >= start).all():
-                at = int(np.argmax(wrong))
-                raise bad(self.where, at, lasts, f"{until} - {begin} = {end[at] - start[at]} ns",
-                          length[at])
-        return start, end, (begin, until)
-
-    def core(self, cores: int | None) -> Ints:
-        """Physical core of each row: pcore_idx, or the number in subgraph; 0 where neither is."""
-        name = self.name("pcore_idx", "subgraph")
-        if name is None:
-            return np.zeros(len(self), np.int64)
-        text = self.cores = self.cores or self.text(name)
-        most = cores or 2
-        known = np.zeros(max(len(text.names), 1), np.int64)
-        for i, label in enumerate(text.names):
-            match = CORE.fullmatch(label)
-            if not match and not (label == "" and most == 1):
-                at = int(np.argmax(text.codes == i))
-                raise bad(self.where, at, name, "a physical core, such as 0 or sg00", repr(label))
-            known[i] = int(match[1]) if match else 0
-        core = known[text.codes]
-        if (core >= most).any():
-            at = int(np.argmax(core >= most))
-            raise bad(self.where, at, name, f"one of the {most} physical cores of a profile "
-                      "(from 0)", text.names[text.codes[at]])
-        return core
-
-
 def json_name(value: Any) -> str:
     """What a value is, in JSON's words; short."""
     if isinstance(value, (dict, list)):
@@ -234,112 +165,54 @@ def json_name(value: Any) -> str:
     return repr(value)[:80]
 
 
-def _instructions(table: _Table, cores: int | None) -> Read[Instructions]:
-    start, end, names = table.times()
-    opcode = table.text(table.needs("opcode"))
-    matmul = np.flatnonzero(opcode.among(MATMUL))
-    operands = table.name("operands")
-    optional = {key: table.name(*both) for key, both in {
-        "macs": ("elements", "tensor_elements"), "kind": ("instruction_type",
-                                                          "tensor_instruction_type"),
-        "read": ("hbm_read_bytes",), "written": ("hbm_write_bytes",), "pc": ("pc",)}.items()}
-    given: dict[str, Any] = {key: table.whole(name, missing=0)
-                             for key, name in optional.items() if name and key != "kind"}
-    for key in {"macs", "read", "written"} & set(given):
-        columns.whole(table.where, optional[key] or key, given[key])
-    if optional["kind"]:
-        given["kind"] = table.text(optional["kind"])
-    return columns.instructions(
-        table.where, core=table.core(cores), engine=table.text(table.needs("label", "engine")),
-        start=start, end=end, opcode=opcode, id=table.whole(table.needs("id")),
-        operands=_operands(table, operands, matmul) if operands else None,
-        group=_group(table), line=_line(table), before=_before(table), names=names, **given)
+def _objects(where: str, rows: Rows) -> Rows:
+    """The rows, all of them objects."""
+    if not set(map(type, rows)) <= {dict}:
+        at = next(i for i, row in enumerate(rows) if type(row) is not dict)
+        raise ProfileError(f"{where}[{at}]: expected an object, got "
+                           f"{printable(json_name(rows[at]), 60)}")
+    return rows
 
 
-def _operands(table: _Table, name: str, matmul: Ints) -> Shapes:
-    """What the MATMUL rows multiply; other rows 0."""
-    text = table.text(name, matmul.tolist())
-    found = columns.shapes(text.names).take(text.codes)
-    size = len(table)
-    every = Shapes(*(np.zeros(size, column.dtype) for column in
-                     (found.dtype, found.rows, found.columns, found.moving)))
-    for mine, its in ((every.dtype, found.dtype), (every.rows, found.rows),
-                      (every.columns, found.columns), (every.moving, found.moving)):
-        mine[matmul] = its
-    return every
+def _table(where: str, table: str, rows: Rows) -> Table:
+    """The columns of NAMES that these rows have."""
+    every = dict.fromkeys(name for both in NAMES[table].values() for name in both)
+    cells = _Cells(where, rows, (*every, "predecessors"))
+    names = columns.chosen(where, table, cells.there if rows else every)
+    names = {ours: name for ours, name in names.items()
+             if not rows or ours in NEEDED or cells.given(name)}
+    ints: dict[str, Ints] = {}
+    texts = {ours: cells.text(name) for ours, name in names.items() if ours in TEXT}
+    for ours, name in names.items():
+        if ours == "core" or name == "bir_id":
+            ints[ours] = columns.numbered(where, name, ours, cells.text(name))
+        elif ours != "operands" and ours not in TEXT:
+            missing = None if ours in (*NEEDED, "end", "duration") else ABSENT.get(ours, 0)
+            ints[ours] = cells.whole(name, missing, text=ours == "device")
+    found = Table(where, len(rows), names, ints, texts)
+    if "operands" in names:
+        held, modes = columns.multiplied(texts["opcode"], names)
+        text = cells.text(names["operands"], np.flatnonzero(held).tolist())
+        found.shapes = columns.shapes(text.names or [""], modes).take(text.codes).spread(held)
+    if "predecessors" in cells.columns:
+        found.before = _before(where, "predecessors", cells.columns["predecessors"])
+    return found
 
 
-def _group(table: _Table) -> Ints | None:
-    """The compiler's instruction that a row belongs to, 0 for none."""
-    name = table.name("raw_bir_id", "bir_id")
-    if name is None or name == "raw_bir_id":
-        return None if name is None else table.whole(name, missing=0)
-    text = table.text(name)
-    known = np.array([0 if label in ("", "0") else i + 1 for i, label in enumerate(text.names)]
-                     or [0], np.int64)
-    return known[text.codes]
-
-
-def _line(table: _Table) -> Text | None:
-    """Source lines: the kernel's where a row has it, else the compiler's."""
-    names = [name for name in ("nki_source_location", "bir_debug_info_source_location")
-             if table.name(name) == name and table.rows]
-    if not names:
-        return None
-    both = [table.text(name) for name in names]
-    if len(both) == 1:
-        return both[0]
-    own, other = ([text.names[code] for code in text.codes.tolist()] for text in both)
-    return Text.of([a or b for a, b in zip(own, other, strict=True)])
-
-
-def _before(table: _Table) -> tuple[Ints, Ints] | None:
-    """(row, id of a predecessor) of all rows; None when no row has the column."""
-    name = table.name("predecessors")
-    if name is None or not table.rows:
-        return None
-    lists = [cells or () for cells in table.columns[name]]
+def _before(where: str, name: str, cells: list[Any]) -> tuple[Ints, Ints]:
+    """(row, id of a predecessor) of all rows."""
+    lists = [cell or () for cell in cells]
     if not set(map(type, lists)) <= {list, tuple}:
-        at = next(i for i, cells in enumerate(lists) if type(cells) not in (list, tuple))
-        raise bad(table.where, at, name, "a list", json_name(lists[at]))
+        at = next(i for i, cell in enumerate(lists) if type(cell) not in (list, tuple))
+        raise bad(where, at, name, "a list", json_name(lists[at]))
     owner = np.repeat(np.arange(len(lists)), np.fromiter(map(len, lists), np.int64, len(lists)))
     flat = [one.get("id") if type(one) is dict else one for one in chain.from_iterable(lists)]
     if set(map(type, flat)) <= {int}:
         with suppress(OverflowError):
             return owner, np.fromiter(flat, np.int64, len(flat))
     at = next(i for i, one in enumerate(flat) if type(one) is not int or one.bit_length() > 63)
-    raise bad(table.where, int(owner[at]), f"{name}[].id", "the id of an instruction",
+    raise bad(where, int(owner[at]), f"{name}[].id", "the id of an instruction",
               json_name(flat[at]))
-
-
-def _packets(table: _Table, cores: int | None) -> Read[Packets]:
-    start, end, names = table.times()
-    engine, id, queue, twice = (table.name(*both) for both in (
-        ("dma_engine", "engine_idx"), ("packet_aggregation_id", "id"), ("queue_type",),
-        ("duplicate",)))
-    size = table.needs("transfer_size", "transfer_bytes")
-    return columns.packets(
-        table.where, core=table.core(cores), start=start, end=end, names=names,
-        nbytes=columns.whole(table.where, size, table.whole(size), what="bytes"),
-        queue=table.text(queue) if queue else None,
-        engine=table.whole(engine, missing=-1, text=True) if engine else None,
-        id=table.whole(id, missing=0) if id else None,
-        duplicate=table.text(twice) if twice else None)
-
-
-def _throttles(table: _Table, cores: int | None) -> Read[Throttles]:
-    start, end, names = table.times()
-    kind = table.name("type")
-    return columns.throttles(
-        table.where, core=table.core(cores), start=start, end=end, names=names,
-        k=table.whole(table.needs("k")), n=table.whole(table.needs("n")),
-        kind=table.text(kind) if kind else None)
-
-
-def _active(table: _Table, cores: int | None) -> dict[tuple[int, str], Spans]:
-    start, end, names = table.times()
-    return columns.active(table.where, core=table.core(cores), start=start, end=end, names=names,
-                          engine=table.text(table.needs("engine")))
 
 
 # --- documents ------------------------------------------------------------------------------------
@@ -357,7 +230,7 @@ def from_json(name: str, document: Any, session: str | None = None) -> Profile:
         raise ProfileError(f"{name}: expected a profile, an object with `summary` or sessions "
                            f"`n_...`, got {json_name(document)}{hint}. {HOW}")
     tables = {ours: key for ours, keys in TABLES.items() for key in keys if key in document}
-    if "summary" in tables and not isinstance(document[tables["summary"]], (int, float, str)):
+    if "Summary" in tables and not isinstance(document[tables["Summary"]], (int, float, str)):
         return _whole_file(name, document, tables)
     if any(_is_number(document.get(key)) for key in SUMMARY):
         return facts.assemble(name, name, "summary-json", summary=document)
@@ -394,60 +267,31 @@ def _session(name: str, document: Mapping[str, Any], session: str | None) -> Pro
 
 def _whole_file(name: str, document: Mapping[str, Any], tables: Mapping[str, str]) -> Profile:
     """The whole output of `view --output-format json`."""
-    def rows(ours: str) -> Rows | None:
-        key = tables.get(ours)
-        found = document[key] if key else None
-        if found is not None and not isinstance(found, list):
-            found = [found] if isinstance(found, dict) else found
-            if not isinstance(found, list):
-                raise ProfileError(f"{name}: {key}: expected a list of rows, got "
-                                   f"{json_name(found)}")
-        return found
+    def rows(table: str) -> Rows:
+        key = tables.get(table)
+        found = [] if key is None or document[key] is None else document[key]
+        found = [found] if isinstance(found, dict) else found
+        if not isinstance(found, list):
+            raise ProfileError(f"{name}: {key}: expected a list of rows, got {json_name(found)}")
+        return _objects(f"{name}: {key}", found)
 
-    def one(ours: str) -> dict[str, Any]:
-        found = rows(ours) or [{}]
+    def one(table: str) -> dict[str, Any]:
+        found = rows(table) or [{}]
         if len(found) > 1:
-            raise ProfileError(f"{name}: {tables[ours]}: expected one row, got {len(found)}")
-        return _Table(f"{name}: {tables.get(ours)}", found).rows[0]
+            raise ProfileError(f"{name}: {tables[table]}: expected one row, got {len(found)}")
+        return found[0]
 
-    def table(ours: str) -> _Table | None:
-        found = rows(ours)
-        return None if found is None else _Table(f"{name}: {tables[ours]}", found)
-
-    metadata = dict(one("metadata"))
+    metadata = one("Metadata")
     info = document.get("profile_info")
     if isinstance(info, list) and info and isinstance(info[0], dict):
         keys = {"profile_name", "profiler_version", "profiler_build_time"} & set(info[0])
         metadata = {key: info[0][key] for key in keys} | metadata
-    cores = metadata.get("num_physical_cores")
-    cores = cores if type(cores) is int and cores in (1, 2) else None
-    parts = {ours: table(ours) for ours in ("instruction", "dma", "throttle", "active")}
-    seen = [int(part.core(cores).max()) + 1 for part in parts.values() if part]
-    held = cores or max(seen, default=0) or None
-    own, moved, throttled = parts["instruction"], parts["dma"], parts["throttle"]
-    last = metadata.get("last_hw_timestamp")
-    if last is not None:
-        last = _Table(f"{name}: metadata", [metadata]).whole("last_hw_timestamp").item()
-        columns.whole(f"{name}: metadata", "last_hw_timestamp", np.array([last]), columns.LONGEST)
-    timeline, notes = columns.timeline(
-        held or 1, last, None if own is None else _instructions(own, cores),
-        None if moved is None else _packets(moved, cores),
-        None if throttled is None else _throttles(throttled, cores),
-        None if parts["active"] is None else _active(parts["active"], cores))
+    timed = {table: _table(f"{name}: {tables[table]}", table, rows(table))
+             for table in NAMES if tables.get(table) and document[tables[table]] is not None}
+    sizes = [tuple(row.get(key) for key in ("variable_name", "type", "shape", "size"))
+             for row in rows("TensorInfo")]
     return facts.assemble(
-        name, name, "json", summary=one("summary"), metadata=metadata, timeline=timeline,
-        tensors=_tensors(table("tensors")), warnings=_messages(table("warnings"))
-        + _messages(table("errors")), notes=notes, cores=held)
-
-
-def _tensors(table: _Table | None) -> tuple[Any, ...]:
-    if table is None:
-        return ()
-    return facts.tensors(table.where, ((row.get("variable_name"), row.get("type"),
-                                        row.get("shape"), row.get("size")) for row in table.rows))
-
-
-def _messages(table: _Table | None) -> list[str]:
-    """Texts of warnings; those without a message are left out."""
-    return [] if table is None else [printable(row["message"]) for row in table.rows
-                                     if isinstance(row.get("message"), str)]
+        name, name, "json", summary=one("Summary"), metadata=metadata, tables=timed,
+        throttled=rows("ThrottleSummary"), warnings=facts.messages(rows("Warning"), rows("Error")),
+        tensors=facts.tensors(f"{name}: {tables.get('TensorInfo')}",
+                              sizes))  # type: ignore[arg-type]

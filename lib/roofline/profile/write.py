@@ -34,9 +34,9 @@ from ..timeline import (
     Throttles,
     Timeline,
 )
-from .columns import TINY, printable
-from .facts import METADATA, MOVED
-from .parquet import arrow, throttle_cells, throttle_keys
+from .columns import NAMES, TINY, printable
+from .facts import METADATA, MOVED, UNSURE, throttle_cells, throttle_keys
+from .parquet import arrow
 from .record import Profile, ProfileError
 
 # Name of a column -> its values: an array, a list with None for unknown, None for all unknown.
@@ -175,9 +175,10 @@ def _known(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(profile: Profile) -> dict[str, Any]:
-    known = _known(profile.metadata) | {"num_physical_cores": profile.cores,
-                                        "is_simulation": profile.kind == "modelled"}
-    known.setdefault("vnc_enabled", profile.cores > 1)
+    known = _known(profile.metadata) | {"is_simulation": profile.kind == "modelled"}
+    if UNSURE not in profile.warnings:
+        known["num_physical_cores"] = profile.cores
+        known.setdefault("vnc_enabled", profile.cores > 1)
     if profile.timeline is not None:
         end = int(profile.timeline.end)
         last = np.datetime_as_string(np.datetime64(end, "ns"))
@@ -192,7 +193,8 @@ _UNKNOWN = {
     "instructions.read": ("hbm_read_bytes",), "instructions.written": ("hbm_write_bytes",),
     "instructions.line": ("nki_source_location",),
     "instructions.transpose": ("tensor_instruction_type", "flops_transpose"),
-    "instructions.dtype": ("operands",), "packets.engine": ("engine_idx",),
+    "instructions.dtype": ("operands",), "instructions.passes": ("bir_id", "raw_bir_id"),
+    "packets.engine": ("engine_idx",),
     "packets.traffic": ("queue_type",), "packets.id": ("packet_aggregation_id",)}
 
 
@@ -275,6 +277,7 @@ def _flow(own: Instructions) -> Table:
 
 
 def _packet(own: Packets) -> Table:
+    """The schema wants what was read and what was written: both are taken to be what was moved."""
     took = own.end - own.start
     return _spans(own.start, own.end) | {
         "pcore_idx": own.core,
@@ -292,18 +295,9 @@ def _packet(own: Packets) -> Table:
 
 
 def _throttle(own: Throttles) -> Table:
-    """Which rule throttled is not known here; rows of one type never overlap, so these are told
-    apart by a number where they do."""
-    ends: list[dict[int, int]] = [{}, {}]  # of each core: lane -> end of its last row
-    kinds = []
-    for core, start, end in zip(own.core.tolist(), own.start.tolist(), own.end.tolist(),
-                                strict=True):
-        lanes = ends[core]
-        lane = next(i for i in range(len(lanes) + 1) if lanes.get(i, 0) <= start)
-        lanes[lane] = end
-        kinds.append(f"unknown_{lane}" if lane else "unknown")
+    """Which rule throttled (its type) is not known here."""
     return {"timestamp": own.start, "duration": own.end - own.start, "k": own.k, "n": own.n,
-            "type": kinds, "pcore_idx": own.core}
+            "type": None, "pcore_idx": own.core}
 
 
 def _active(timeline: Timeline) -> Table:
@@ -322,37 +316,44 @@ def _active(timeline: Timeline) -> Table:
 
 # --- parquet -------------------------------------------------------------------------------------
 
-_TEXTS = frozenset((
-    "engine", "opcode", "operands", "bir_id", "nki_source_location", "tensor_instruction_type",
-    "in_table", "out_table", "queue_type", "type", "throttle_type", "message", "category",
-    "variable_name", "shape", "profile_schema_version", "first_ts", "last_ts"))
-_INT32 = frozenset(("ntff_version", "num_physical_cores", "num_dma_engines_per_neuroncore",
-                    "packet_idx", "k", "n", "nc_idx", "ultraserver_size",
-                    "ultraserver_instance_index"))
+# Types of schema 7.4: i int64, j int32, f float, s text, b boolean; * required, so null if unknown.
+_TYPES = {table: dict(column.split(":") for column in columns.split()) for table, columns in {
+    "Instruction": "engine:s* opcode:s* operands:s* pc:i* bir_id:s* nki_source_location:s "
+                   "tensor_instruction_type:s",
+    "Flow": "in_table:s* out_table:s*",
+    "ActiveTime": "engine:s*",
+    "DmaPacket": "packet_idx:j* packet_aggregation_id:i* throughput:f* queue_type:s* crc:i*",
+    "Throttle": "k:j* n:j* type:s*",
+    "ThrottleSummary": "nc_idx:j* throttle_type:s throttle_active_time_percent:f "
+                       "max_achievable_util_with_throttling_percent:f",
+    "Warning": "message:s* category:s*", "TensorInfo": "variable_name:s type:s shape:s",
+    "Summary": "",
+    "Metadata": "profile_schema_version:s* ntff_version:j* num_physical_cores:j* vnc_enabled:b* "
+                "first_hw_timestamp:i* last_hw_timestamp:i* first_ts:s* last_ts:s* "
+                "dma_ddr_bandwidth:f* num_dma_engines_per_neuroncore:j* hbm_ddr_bandwidth:f* "
+                "tensor_engine_num_rows:i* tensor_engine_num_cols:i* tensor_engine_clock_freq:f* "
+                "vector_engine_clock_freq:f* vector_engine_num_channels:i* "
+                "scalar_engine_clock_freq:f* scalar_engine_num_channels:i* "
+                "gpsimd_engine_clock_freq:f* gpsimd_engine_num_channels:i* "
+                "neuroncore_clock_freq:f* ticks_per_nanosec:i* ultraserver_size:j "
+                "ultraserver_instance_index:j"}.items()}
+# Names of fractions and times in Summary; of the other columns a value tells, and i is the rest.
 _FLOATS = re.compile(r".*(_percent|_freq|_bandwidth|_ratio|_intensity|_average_bytes|"
-                     r"(?<!_wait)_time|throughput)")
-_REQUIRED = (  # of Metadata: null when the profile does not say
-    "profile_schema_version", "ntff_version", "num_physical_cores", "vnc_enabled",
-    "first_hw_timestamp", "last_hw_timestamp", "first_ts", "last_ts", "dma_ddr_bandwidth",
-    "num_dma_engines_per_neuroncore", "hbm_ddr_bandwidth", "tensor_engine_num_rows",
-    "tensor_engine_num_cols", "tensor_engine_clock_freq", "vector_engine_clock_freq",
-    "vector_engine_num_channels", "scalar_engine_clock_freq", "scalar_engine_num_channels",
-    "gpsimd_engine_clock_freq", "gpsimd_engine_num_channels", "neuroncore_clock_freq",
-    "ticks_per_nanosec")
-_MUST = frozenset(  # of other tables
-    ("operands", "pc", "packet_idx", "packet_aggregation_id", "queue_type", "crc"))
+                     r"(?<!_wait)_time)")
 
 
 def _save_parquet(tables: dict[str, Table], folder: Path) -> None:
     pa, _, pq = arrow()
-    more = dict.fromkeys(_REQUIRED) | tables["Metadata"]
+    more = tables["Metadata"] | {"profile_schema_version": [SCHEMA]}
     more.pop("data_version", None)
-    tables = tables | {"Metadata": more | {"profile_schema_version": [SCHEMA]}}
+    tables = tables | {"Metadata": more}
     folder.mkdir()
     for name, table in tables.items():
-        rows = _rows(table)
-        arrays = {column: _array(pa, column, values, rows) for column, values in table.items()
-                  if values is not None or column in _MUST or name == "Metadata"}
+        types, rows = _TYPES[name], _rows(table)
+        needed = [column for column, kind in types.items() if kind.endswith("*")]
+        arrays = {column: _array(pa, column, types.get(column, ""), values, rows)
+                  for column, values in (table | dict.fromkeys(set(needed) - set(table))).items()
+                  if values is not None or column in needed}
         made = pa.table(arrays).replace_schema_metadata({"written_by": WRITER})
         with (folder / f"{name}.parquet").open("xb") as file:
             pq.write_table(made, file)
@@ -360,21 +361,16 @@ def _save_parquet(tables: dict[str, Table], folder: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _array(pa: Any, name: str, values: Any, rows: int) -> Any:
-    """An Arrow array of the type that schema 7.4 gives the column.
-
-    Its number (float) is written in 64 bits: 32 would round total_time to some ns.
-    """
+def _array(pa: Any, name: str, type: str, values: Any, rows: int) -> Any:
+    """An Arrow array of the type that schema 7.4 gives the column: one of _TYPES, else by its name
+    and first value. A number (float) has 64 bits: 32 would round total_time to some ns."""
     some = next((value for value in values if value is not None), None) \
         if isinstance(values, list) else None
-    if name in _TEXTS or isinstance(some, str):
-        kind = pa.string()
-    elif isinstance(some, bool) or name == "vnc_enabled":
-        kind = pa.bool_()
-    elif _FLOATS.fullmatch(name) or (isinstance(some, float) and not some.is_integer()):
-        kind = pa.float64()
-    else:
-        kind = pa.int32() if name in _INT32 else pa.int64()
+    kinds = {"s": pa.string(), "b": pa.bool_(), "f": pa.float64(), "j": pa.int32(), "i": pa.int64()}
+    kind = kinds[type[:1] or (
+        "s" if isinstance(some, str) else "b" if isinstance(some, bool) else
+        "f" if _FLOATS.fullmatch(name) or (isinstance(some, float) and not some.is_integer())
+        else "i")]
     try:
         return pa.nulls(rows, kind) if values is None else pa.array(values).cast(kind)
     except (pa.ArrowException, OverflowError) as error:
@@ -384,20 +380,12 @@ def _array(pa: Any, name: str, values: Any, rows: int) -> Any:
 
 # --- json ----------------------------------------------------------------------------------------
 
-# Schema 7.4 -> Neuron Profile 2.28, table and columns; None: it has no such column.
-_CORE = {"pcore_idx": "subgraph"}
-_TIME = {"start_ts": "timestamp", "duration_ns": "duration", "end_ts": None}
-_JSON: dict[str, tuple[str, Mapping[str, str | None]]] = {
-    "Warning": ("warnings", {}),
-    "TensorInfo": ("neff_node", {}),
-    "Instruction": ("instruction", _CORE | _TIME | {
-        "engine": "label", "tensor_instruction_type": "instruction_type",
-        "tensor_elements": "elements", "raw_flops": None, "flops_transpose": None}),
-    "DmaPacket": ("dma", _CORE | _TIME | {
-        "transfer_bytes": "transfer_size", "read_bytes": "read_size",
-        "write_bytes": "write_size", "throughput": "transfer_rate", "engine_idx": "dma_engine"}),
-    "Throttle": ("ham", _CORE),
-    "ActiveTime": ("active_time", {})}
+# Table of schema 7.4 -> its name in Neuron Profile 2.28; columns that columns.NAMES does not have,
+# None: no such column there.
+_JSON = {"Warning": "warnings", "TensorInfo": "neff_node", "Instruction": "instruction",
+         "DmaPacket": "dma", "Throttle": "ham", "ActiveTime": "active_time"}
+_OTHERS = {"end_ts": None, "raw_flops": None, "flops_transpose": None, "read_bytes": "read_size",
+           "write_bytes": "write_size", "throughput": "transfer_rate"}
 _SPARSE = ("elements", "hbm_read_bytes", "hbm_write_bytes", "predecessors", "nki_source_location")
 
 
@@ -409,23 +397,24 @@ def _save_json(tables: dict[str, Table], path: Path) -> None:
         summary |= throttle_keys(dict(zip(tables["ThrottleSummary"], row, strict=True)))
     metadata.pop("profile_schema_version", None)
     summary |= {old: metadata.pop(new) for old, new in MOVED.items() if new in metadata}
-    if metadata["num_physical_cores"] == 2 and isinstance(summary.get("nc_idx"), int):
+    if metadata.get("num_physical_cores") == 2 and isinstance(summary.get("nc_idx"), int):
         summary["nc_idx"] = 2 * summary["nc_idx"] + 1  # this format has the sum of both cores'
     metadata = {_OLD.get(name, name): value for name, value in metadata.items()}
     found: dict[str, list[dict[str, Any]]] = {
         "summary": [summary], "metadata": [metadata | {"data_version": DATA_VERSION}]}
-    for name, (old, names) in _JSON.items():
-        if name in tables:
-            table = {new: values for column, values in tables[name].items()
-                     if (new := names.get(column, column)) is not None}
-            if table.get("packet_aggregation_id", 0) is None:
-                del table["id"]  # would be taken for it
-            if name == "Instruction":
-                found["model_info"] = _counts(table, metadata["num_physical_cores"])
-                table["label"] = np.where(table["opcode"] == MATMUL, "TensorMatrix", table["label"])
-                if "Flow" in tables:
-                    table["predecessors"] = _predecessors(tables)
-            found[old] = _objects(table)
+    for name, old in _JSON.items():
+        if name not in tables:
+            continue
+        names = {both[0]: both[-1] for ours, both in NAMES.get(name, {}).items()
+                 if ours != "group" and name != "ActiveTime"} | (
+                     {} if name == "ActiveTime" else _OTHERS)  # that one is as in schema 7.4
+        table = {new: values for column, values in tables[name].items()
+                 if (new := names.get(column, column)) is not None}
+        if name == "Instruction":
+            table["label"] = np.where(table["opcode"] == MATMUL, "TensorMatrix", table["label"])
+            if "Flow" in tables:
+                table["predecessors"] = _predecessors(tables)
+        found[old] = _objects(table)
     with path.open("x", encoding="utf-8") as file:
         file.write(_HEAD)
         file.write(",\n".join(f"{json.dumps(name)}: {json.dumps(rows, allow_nan=False)}"
@@ -455,14 +444,6 @@ def _cells(name: str, values: Any) -> list[Any]:
         return [None if cell is None else str(cell) for cell in cells]
     return [None if cell is None else int(cell) for cell in cells] if name == "transfer_rate" \
         else cells
-
-
-def _counts(table: Table, cores: int) -> list[dict[str, Any]]:
-    """How many instructions each engine of each core ran."""
-    return [{"sg_name": f"sg{core:02d}"} | {
-        f"{name}_engine_instruction_count":
-            int(((table["subgraph"] == core) & (table["label"] == label)).sum())
-        for name, label in _ENGINES.items()} for core in range(cores)]
 
 
 def _predecessors(tables: dict[str, Table]) -> list[list[dict[str, int]]]:
