@@ -97,12 +97,12 @@ def test_each_cause(profile, found):
     assert comparison.explained == ("unexplained" not in found)
 
 
-def both(each, cores=2, spill=0, tensors=(), **more):
+def both(each, cores=2, spill=0, reload=0, tensors=(), **more):
     """Totals of a pair whose cores each hold `each`: FLOPs, bytes read and written."""
     flops, read, written = each
     timeline = on_two_cores(flops - more.get("transposes", 0), read, written, **more)
     return made(2 * flops, 2 * read, 2 * written, 2 * more.get("transposes", 0), tensors, cores,
-                timeline, spill_save_bytes=2 * spill)
+                timeline, spill_save_bytes=2 * spill, spill_reload_bytes=2 * reload)
 
 
 @pytest.mark.parametrize(("profile", "found"), [
@@ -117,7 +117,10 @@ def both(each, cores=2, spill=0, tensors=(), **more):
     (both((1200, 400, 100), cores=1), {"unexplained": (1200, 400, 100)}),      # no pair
     (both((600, 400, 100)), {"unexplained": (0, 400, 100)}),                   # work is not doubled
     (both((1200, 400, 99)), {"unexplained": (1200, 400, 98)}),
+    (both((1200, 400, 101)), {"unexplained": (1200, 400, 102)}),
     (both((1200, 399, 100)), {"unexplained": (1200, 398, 100)}),
+    # 10 of the 400 B that each core reads are spilled ones: 390 are too few
+    (both((1200, 400, 100), reload=10), {"spill": (0, 20, 0), "unexplained": (1200, 380, 100)}),
 ])
 def test_doubling_by_the_sums_of_each_core(profile, found):
     assert causes(compare(CODE, profile)) == found
@@ -144,6 +147,13 @@ def test_cores_that_split_the_work_unevenly_did_not_double_it():
         uneven = replace(profile.timeline, instructions=replace(own, **{column: value}))
         found = causes(compare(CODE, replace(profile, timeline=uneven)))
         assert found == {"unexplained": (1200, 400, 100)}, column
+
+
+def test_rows_that_book_no_bytes_are_no_evidence_of_doubling():
+    profile = both((1200, 400, 100))
+    none = on_two_cores(1200, 0, 0)
+    assert causes(compare(CODE, replace(profile, timeline=none))) == {
+        "unexplained": (1200, 400, 100)}
 
 
 def test_what_found_no_room_is_noted():
@@ -230,6 +240,18 @@ def test_passes_take_no_more_than_is_left():
     assert not causes(compare(Count({"fp32": 2 * ONE}, 9, 9), profile))
     found = compare(Count({"fp32": 2 * ONE - 5}, 9, 9), profile)
     assert causes(found) == {"fp32 passes": (5, 0, 0)} and found.notes
+
+
+def test_rows_that_show_no_passes_outweigh_a_coincidence():
+    """Two fp32 matmuls of one pass each, where the code counts one: its FLOPs once more."""
+    fp32 = {"dtype": "fp32"}
+    profile = made(2 * ONE, 9, 9, timeline=rows(fp32, fp32), version="2.28")
+    assert causes(compare(Count({"fp32": ONE}, 9, 9), profile)) == {"unexplained": (ONE, 0, 0)}
+
+
+def test_rows_without_flops_of_their_own_show_no_passes():
+    found = compare(Count({"bf16": 2 * ONE}, 9, 9), made(ONE, 9, 9, timeline=rows({"macs": 0})))
+    assert causes(found) == {"unexplained": (-ONE, 0, 0)} and not found.notes
 
 
 def test_rows_that_cannot_tell_passes_are_no_evidence():
@@ -323,7 +345,9 @@ def test_a_run_of_both_cores_is_not_doubled_again():
     run = nki.run(nki.jit(both)[2], *((shape, ml_dtypes.bfloat16) for shape, _ in SIZES),
                   data=False)
     assert run.lnc == 2 and run.count.flops == 4 * ONE
-    again = made(8 * ONE, 2 * run.count.hbm_read_bytes, 4 * OUT, cores=2)
+    again = made(8 * ONE, 2 * run.count.hbm_read_bytes, 4 * OUT, cores=2,
+                 timeline=on_two_cores(4 * ONE, run.count.hbm_read_bytes, 2 * OUT))
+    assert "LNC doubling" in causes(compare(run.count, again))  # a Count has no cores
     assert set(causes(compare(run, again))) == {"unexplained"}
     assert not causes(compare(run, made(4 * ONE, run.count.hbm_read_bytes, 2 * OUT, cores=2)))
 

@@ -312,6 +312,10 @@ def test_transposes_that_are_left_out_are_none_where_the_intensity_says_so():
             unsaid.counted("bf16")
 
 
+def test_no_flops_have_no_transposes():
+    assert not made(HBM | {"hardware_flops": 0}).count.work
+
+
 def test_adjusted_transposes_that_are_left_out_are_none_only_if_the_raw_are():
     raw = RAW | {"adjusted_hardware_flops": 400}
     assert formulas.flops(made(raw), adjusted=True) is None

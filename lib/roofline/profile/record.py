@@ -164,21 +164,22 @@ class Profile:
         if self._unknown("instructions.transpose") and self.summary.get("transpose_flops") != 0:
             return {}, "which of them are transposes is not in the file"
         which = own.is_opcode(MATMUL) & ~own.transpose & self.within(own.start)
-        own = own.take(which)
-        passed = np.isin(own.dtype, [DTYPES.index("fp32"), DTYPES.index("")])
-        if self._unknown("instructions.passes") and passed.any():
+        dtype, passes, macs, *sizes = (column[which] for column in (
+            own.dtype, own.passes, own.macs, own.rows, own.columns, own.moving))
+        unsure = np.isin(dtype, [DTYPES.index("fp32"), DTYPES.index("")])
+        if self._unknown("instructions.passes") and unsure.any():
             return {}, "how many of them are the passes of one fp32 matmul is not in the file"
-        whole = np.prod([x.astype(np.int64) for x in (own.rows, own.columns, own.moving)], axis=0)
-        once = np.where(whole > 0, whole, own.macs)
+        whole = np.prod([size.astype(np.int64) for size in sizes], axis=0)
+        each = np.where(whole > 0, whole, macs)
         found: dict[str, Flops] = {}
-        for code in np.unique(own.dtype):
-            rows = own.dtype == code
-            if not once[rows].any():
+        for code in np.unique(dtype):
+            rows = dtype == code
+            if not each[rows].any():
                 of = DTYPES[code] or "unknown dtype"
                 return {}, f"those of {of} have neither FLOPs nor sizes"
-            shares = sum(Fraction(2 * int(once[rows & (own.passes == n)].sum()), int(n))
-                         for n in np.unique(own.passes[rows]))
-            found[DTYPES[code]] = Flops(2 * int(own.macs[rows].sum()), round(shares))
+            once = sum(Fraction(2 * int(each[rows & (passes == n)].sum()), int(n))
+                       for n in np.unique(passes[rows]))
+            found[DTYPES[code]] = Flops(2 * int(macs[rows].sum()), round(once))
         return found, ""
 
     @property
