@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_profile_json import DEVICE, FLAT, FULL, OTHER, REAL, SMALL, SYSTEM, later, small
 
@@ -129,8 +130,13 @@ def look(own: profile.Profile) -> None:
     if own.timeline is not None:
         rows = own.timeline.instructions
         texts += [*rows.opcodes, *rows.lines]
-        assert (rows.start >= 0).all() and own.timeline.end >= rows.end.max(initial=0)
-        assert (rows.predecessors(0) < len(rows)).all() if len(rows) else True
+        for table in (rows, own.timeline.packets, own.timeline.throttles):
+            assert (table.start >= 0).all() and (table.end >= table.start).all()
+            assert own.timeline.end >= table.end.max(initial=0)
+            assert np.isin(table.core, np.arange(own.cores)).all()
+        assert np.isin(rows.after, np.arange(len(rows))).all()
+        assert len(rows.first) == len(rows) + 1 and rows.first[-1] == rows.after.size
+        assert np.isin(rows.passes, (1, 2, 4)).all()
     assert all(calm(text) and "\n" not in text and len(text) <= 500 for text in texts)
 
 

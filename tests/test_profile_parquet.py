@@ -866,6 +866,36 @@ def test_a_cut_file_is_one_clear_error(tables, table, cut):
         from_parquet(tables)
 
 
+def test_errors_of_tables_are_said_once_by_read(tables):
+    edited(tables, "Instruction", lambda old: old.drop_columns(["opcode"]))
+    with pytest.raises(ProfileError) as error:
+        read(tables)
+    assert str(error.value).startswith("small: Instruction.parquet: Instruction: expected a column "
+                                       "opcode, got rows with start_ts, ")
+    assert str(error.value).endswith("view --output-format parquet")
+    assert str(error.value).count("small") == 1
+
+
+@pytest.mark.parametrize(("error", "said"), [
+    (PermissionError(errno.EACCES, "Permission denied"),
+     r"small: .*\.parquet: cannot be read: Permission denied$"),
+    (MemoryError(), "small: does not fit into memory"),
+    (pa.ArrowMemoryError("malloc of size 7 failed"), "small: does not fit into memory")])
+def test_a_file_that_may_not_be_read_or_is_too_large_is_not_called_damaged(
+        tables, monkeypatch, error, said):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(pq, "ParquetFile", fails)
+    with pytest.raises(ProfileError, match=said):
+        read(tables)
+
+
+def test_a_warning_without_text_is_none(tables):
+    edited(tables, "Warning", with_null("message", 0))
+    assert from_parquet(tables).warnings == ("<b>bold</b>",)
+
+
 def damage(folder: Path, rng: random.Random, seconds: float, times: int) -> int:
     """Read it with one file cut or changed, again and again: how often, at most `times`."""
     whole = {file: file.read_bytes() for file in sorted(folder.iterdir())}

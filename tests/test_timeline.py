@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import instruction_table, packet_table, throttle_table, timeline
 
-from roofline.timeline import CONTROL, Spans, TimelineError
+from roofline.timeline import (
+    CONTROL,
+    Instructions,
+    Packets,
+    Spans,
+    Throttles,
+    TimelineError,
+    by_row,
+)
 
 # --- spans: a stretch [start, end) is the set of its nanoseconds ---------------------------------
 
@@ -106,6 +114,9 @@ def test_control_is_no_work_and_an_issue_is_no_work_of_its_engine():
         control=[(10 + i, 11 + i, {"opcode": name}) for i, name in enumerate(sorted(CONTROL))])
     assert rows.works.tolist() == [True] * 4 + [False] * len(CONTROL)
     assert rows.issues.tolist() == [False, False, False, True] + [False] * len(CONTROL)
+    names = [("DMA_TRIGGER", True), ("DMAREG", False), ("X_DMA_", False)]
+    others = instruction_table(vector=[(i, i + 1, {"opcode": o}) for i, (o, _) in enumerate(names)])
+    assert others.issues.tolist() == [issue for _, issue in names]
     assert rows.is_opcode("MATMUL", "LDWEIGHTS").tolist()[:4] == [True, True, False, False]
     assert not rows.is_opcode("matmul").any()  # names are the profiler's, to the letter
 
@@ -150,6 +161,29 @@ def test_an_idle_core_of_a_pair_does_not_work():
     assert timeline(cores=2, vector=[(0, 9, idle)]).working == (1,)
     assert timeline(cores=2, issues=[(0, 9, idle)]).working == (1,)
     assert timeline(control=[(0, 9)]).working == ()
+    assert timeline(sync=[(0, 9, {"opcode": "Operation(99)"})]).working == (0,)  # unknown: work
+    # packets of which none is known to be no instruction fetch
+    assert timeline(cores=2, matmuls=[(0, 9)], packets=[(3, 5, idle)],
+                    unknown=["packets.traffic"]).working == (0,)
+
+
+@pytest.mark.parametrize("kind", [Instructions, Packets, Throttles])
+def test_a_table_without_rows(kind):
+    none = kind.none()
+    assert len(none) == 0 and none.end.max(initial=7) == 7
+    made = {Instructions: instruction_table(vector=[(0, 5)]), Packets: packet_table([(0, 5)]),
+            Throttles: throttle_table([(0, 5)])}[kind]
+    for name, column in vars(made).items():
+        if isinstance(column, np.ndarray):
+            assert getattr(none, name).dtype == column.dtype, name
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=9))
+def test_pairs_by_row(pairs):
+    owner, other = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
+    first, after = by_row(owner, other, 5)
+    assert [after[first[i]:first[i + 1]].tolist() for i in range(5)] == [
+        [b for a, b in pairs if a == i] for i in range(5)]
 
 
 def test_busy_is_work_of_the_engine_on_that_core():

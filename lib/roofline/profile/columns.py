@@ -172,9 +172,9 @@ def shapes(operands: Iterable[str], modes: bool = False) -> Shapes:
         N = min(math.prod(counts), LARGEST) if counts else 0
         found.append((_dtype(name), int(K), int(M), N, int(target or "0", 16),
                       _mode(text) if modes else 0))
-    columns = zip(*found, strict=True) if found else [()] * 6
-    return Shapes._make(np.array(column, kind) for column, kind in zip(
-        columns, (np.int8, np.int32, np.int32, np.int64, np.int64, np.int8), strict=True))
+    kinds = (np.int8, np.int32, np.int32, np.int64, np.int64, np.int8)
+    columns = np.array(found, np.int64).reshape(-1, len(kinds)).T
+    return Shapes._make(column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
 
 
 @functools.lru_cache(256)
