@@ -606,7 +606,7 @@ def test_a_part_says_that_its_bytes_are_booked_at_issue():
     first, second = whole.window(0, 40), whole.window(40, 99)
     assert [part.summary["hbm_read_bytes"] for part in (first, second)] == [4096, 0]
     assert [part.summary["dma_transfer_total_bytes"] for part in (first, second)] == [0, 4096]
-    for part in (first, first.window(0, 5)):
+    for part in (first, first.window(0, 5), second):
         assert part.warnings[0] == "own" and len(part.warnings) == 2
         assert "no point of a roofline" in part.warnings[1]
     assert whole.window(0, 99).warnings == ("own",)

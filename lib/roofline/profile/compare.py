@@ -39,7 +39,7 @@ CAUSES = {
     PASSES: "an fp32 matmul runs as several, and each counts as a whole one",
     SPILL: "the compiler stored to HBM what did not fit on chip, and loaded it again",
     FETCH: "instructions are read through DMA, and here count as HBM bytes",
-    CONSTANTS: "tensors of the compiled kernel that are none of yours, such as an identity matrix",
+    CONSTANTS: "weights of the compiled kernel beyond what you count, such as an identity matrix",
     SAVED: "the source loads it more than once, the compiled kernel did not",
     UNEXPLAINED: "what no cause of this list accounts for",
 }
