@@ -146,7 +146,20 @@ def test_causes_lie_where_the_ledger_says_and_cover_no_other():
 def test_every_cause_has_looks_of_its_own():
     styles = [cause for causes in FAMILIES.values() for cause in causes]
     assert sorted(styles) == sorted(gaps.CAUSES)
-    assert all(len(causes) <= 8 for causes in FAMILIES.values())  # as many patterns as there are
+    assert all(len(causes) <= 9 for causes in FAMILIES.values())  # as many patterns as there are
+
+
+def test_a_ledger_of_another_profile_or_window_is_refused():
+    whole, led = timelines.profile(small()), small_ledger()
+    other = timelines.profile(small(vector=[(3300, 4280)]), name="another")
+    with pytest.raises(ValueError, match="another: the ledger is of another profile, made"):
+        figures.timeline(other, led)
+    part = whole.window(2000, 3325)
+    for of, wrong in ((part, led), (whole, gaps.ledger(part, CORE))):
+        with pytest.raises(ValueError, match=r"the ledger is of .* to .*\. Make both of"):
+            figures.timeline(of, wrong)
+    assert figures.timeline(part, gaps.ledger(part, CORE)).data["causes"]
+    assert figures.timeline(whole.window(0, T), led).data["causes"]
 
 
 def test_a_window_shows_its_part():

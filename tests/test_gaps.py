@@ -7,6 +7,7 @@ is 375 B/ns and its 16 DMA engines carry 27.2 B/ns each: times below are made of
 import itertools
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -138,6 +139,11 @@ def test_a_predecessor_is_blamed_before_whoever_is_busy():
     found = ledger(**rows)
     assert times(found) == {"wait for scalar": 100}
     assert found.rows[0].events.instructions.tolist() == [3]  # the row that ended at 290
+    # a Tensor row among them shields none of the others
+    rows["weights"] = [(300, 300, {"name": "own"})]
+    rows["matmuls"] = [matmuls[0], (300, 500, BF16 | {"after": ("own", "it")})]
+    assert times(ledger(**rows)) == {"wait for scalar": 100}
+    rows.update(weights=[], matmuls=matmuls)
     # one that ended before the wait began explains nothing
     rows["scalar"][0] = (180, 200, {"name": "it"})
     assert times(ledger(**rows)) == {"wait for vector": 100}
@@ -147,6 +153,35 @@ def test_a_blamed_transfer_is_a_wait_for_dma():
     found = ledger(matmuls=[(0, 200, BF16), (300, 500, BF16 | {"after": ("it",)})],
                    issues=[(0, 250, {"name": "it"})], vector=[(150, 320)])
     assert times(found) == {"wait for DMA": 100}
+    # its row is over at 50, but its packets come at 290: they were waited for
+    rows = {"matmuls": [(0, 200, BF16), (300, 500, BF16 | {"after": ("early", "it", "load")})],
+            "issues": [(0, 50, {"name": "it"}), (0, 20, {"name": "early"})],
+            "vector": [(190, 200, {"name": "load"})], "packets": [(20, 40), (250, 290)]}
+    found = ledger(**rows)
+    assert times(found) == {"wait for DMA": 100}
+    assert found.row("wait for DMA").events.instructions.tolist() == [1]  # the later of the two
+    # who is known to have worked into the wait comes first
+    rows["vector"] = [(190, 210, {"name": "load"})]
+    assert times(ledger(**rows)) == {"wait for vector": 100}
+
+
+# Packets until 100 and from 200 on: what are the ns between?
+@pytest.mark.parametrize(("issues", "latency"), [
+    ([(100, 120)], [(120, 200)]),               # issued; its packets are on their way
+    ([(90, 100)], [(100, 200)]),                # issued while the others came
+    ([(0, 40)], []),                            # its packets may be those that came since, at 50
+    ([(30, 60)], [(100, 200)]),                 # none came since 60
+    ([(120, 130), (160, 170)], [(130, 160), (170, 200)]),       # both are on their way
+    ([(0, 40, {"name": "a"}), (150, 160, {"after": ("a",)})], [(100, 150), (160, 200)]),  # receipt
+    ([(150, 160)], [(160, 200)]),               # waits for something else
+])
+def test_between_packets_a_transfer_is_on_its_way(issues, latency):
+    found = ledger(issues=issues, packets=[(0, 50, FULL), (50, 100, FULL), (200, 300, FULL)])
+    assert found.row("DMA latency").stretches == [(0, *ns) for ns in latency]
+    taken = {at for a, b in latency for at in range(a, b)} | {
+        at for a, b, *_ in issues for at in range(max(a, 100), b)}
+    assert found["idle"] == 100 - len(taken)
+    assert found["DMA issue"] + found["DMA latency"] == len(taken)
 
 
 def test_fp32_in_two_passes_is_credited_once():
@@ -172,10 +207,23 @@ def test_two_working_cores_are_a_mean_and_share_the_work():
     both = [(0, 200, BF16), (0, 400, BF16 | {"core": 1})]
     found = ledger(Count({"bf16": 2 * ONE["bf16"]}), on=PAIR, matmuls=both, cores=2)
     assert found.t_best == pytest.approx(200)  # half of the work each
-    # core 0 ends at 200 and has 200 ns of end; core 1 has 200 ns of pipeline
-    assert times(found) == {"end": 100, "pipeline": 100}
-    assert found.row("end").stretches == [(0, 200, 400)]
+    # core 0 has done its work at 200 and waits for 200 ns; core 1 has 200 ns of pipeline
+    assert times(found) == {"wait for the other core": 100, "pipeline": 100}
+    assert found.row("wait for the other core").stretches == [(0, 200, 400)]
     assert found.row("pipeline").stretches == [(1, 0, 400)]
+    # the end begins for both when the last one stops
+    later = ledger(Count({"bf16": 2 * ONE["bf16"]}), on=PAIR, matmuls=both, cores=2, end=430)
+    assert later.row("end").stretches == [(0, 400, 430), (1, 400, 430)]
+    assert later["wait for the other core"] == 100
+
+
+def test_cores_of_a_pair_share_their_copies():
+    """Core 1 carries twice the bytes: the other waits, whatever binds."""
+    found = ledger(on=PAIR, cores=2, packets=[(0, 100, FULL), (0, 100, FULL | {"core": 1}),
+                                              (100, 200, FULL | {"core": 1})])
+    # T_best is that of the mean, 150 ns: core 0 moved 50 ns' worth less, core 1 as much more
+    assert found.roof == "memory" and times(found) == {"wait for the other core": 50}
+    assert found.row("wait for the other core").stretches == [(0, 100, 200)]
 
 
 def test_a_core_of_a_pair_that_does_nothing_does_not_count():
@@ -252,11 +300,13 @@ def test_rows_sum_to_the_gap_and_say_where(made, count, roof, on):
             assert row.stretches
             if row.cause not in ("uncounted work", "extra bytes", "packet cost"):
                 assert row.time <= sum(end - start for _, start, end in row.stretches) + 1e-6
-        if row.cause not in ("rounding", "start", "end", "fill", "tail") and row.time > 0:
-            assert len(events) or row.cause == "idle"  # what ends it may be a packet
+        if row.time > 0 and row.cause not in ("rounding", "start", "end", "fill", "tail", "idle",
+                                              "wait for the other core"):
+            assert len(events)
 
 
-PLACES = {"start", "fill", "tail", "end", "weight load", "idle", "DMA issue", "instruction fetch",
+PLACES = {"start", "fill", "tail", "end", "weight load", "idle", "DMA issue", "DMA latency",
+          "instruction fetch",
           *(cause for cause in gaps.CAUSES if cause.startswith("wait"))}
 
 
@@ -291,8 +341,9 @@ def test_a_window_is_that_of_the_profile_unless_another_is_given():
     found = gaps.ledger(part, TRN2)
     assert (found.t, found.t_best, found["pipeline"]) == (125, pytest.approx(100), 25)
     assert gaps.ledger(part, TRN2, window=(0, 500))["pipeline"] == 100
-    beyond = gaps.ledger(part, TRN2, window=(400, 510))
-    assert beyond["rounding"] == 10 and adds_up(beyond)
+    longer = profile(made.timeline, 500.4)  # its total time goes on into one more ns
+    beyond = gaps.ledger(longer, TRN2, window=(400, 501))
+    assert beyond["rounding"] == 1 and adds_up(beyond)
 
 
 def test_names_change_nothing():
@@ -378,7 +429,7 @@ def test_a_single_dtype_as_the_roof():
 # --- views ----------------------------------------------------------------------------------------
 
 RUN = {"matmuls": [(100, 350, BF16 | {"line": "k.py:7"}), (450, 650, BF16 | {"line": "k.py:7"})],
-       "issues": [(40, 60)], "packets": [(60, 90)],
+       "issues": [(40, 60, {"line": "k.py:5"})], "packets": [(60, 90)],
        "vector": [(300, 450, {"line": "k.py:9"}), (650, 700)], "end": 720}
 # start 40, fill 60, pipeline 50, wait for vector 100, tail 50, end 20: 320 = 720 - 2 x 200
 
@@ -386,10 +437,45 @@ RUN = {"matmuls": [(100, 350, BF16 | {"line": "k.py:7"}), (450, 650, BF16 | {"li
 def test_by_source_line():
     found = ledger(**RUN)
     lines = found.lines()
+    # the tail is split: 50 ns of a Vector row without a line; start and end are nobody's
     assert lines.by_line["k.py:7"] == pytest.approx({"pipeline": 50})
     assert lines.by_line["k.py:9"] == {"wait for vector": 100}
-    assert sum(map(lines.__getitem__, lines.by_line)) == pytest.approx(found.gap)
+    assert lines.by_line["k.py:5"] == {"fill": 60}
+    assert lines.by_line[""] == pytest.approx({"start": 40, "tail": 50, "end": 20})
+    assert sum(map(lines.__getitem__, lines)) == pytest.approx(found.gap)
     assert "k.py:9" in repr(lines)
+    with pytest.raises(gaps.GapError, match=r"no line 'x'.*k\.py:9"):
+        lines["x"]
+
+
+LINED = {"issues": [(0, 10, {"line": "a"}), (100, 110, {"line": "b"}), (230, 240, {"line": "c"})],
+         "end": 400}
+
+
+def test_who_waits_for_data_is_told_by_the_line_that_loads_it():
+    found = ledger(**LINED, matmuls=[(50, 90, {"N": 96}), (200, 220, {"N": 48, "line": "m"})],
+                   packets=[(20, 40), (120, 190)], vector=[(300, 310, {"line": "v"})])
+    lines = found.lines().by_line
+    assert lines["a"]["fill"] == 50
+    # packets of 120 to 190, issued at 100; after the last matmul b is the last until c at 230
+    assert lines["b"] == {"wait for DMA": 70, "tail": 10}
+    assert lines["c"] == {"tail": 70} and lines["v"] == {"tail": 10}  # under way until v works
+
+
+def test_packets_belong_to_the_transfer_whose_id_they_bear():
+    own = timeline(**LINED, packets=[(10, 110, FULL), (110, 210, FULL), (240, 340, FULL),
+                                     (340, 390, FULL)])
+    of = dict(zip(own.instructions.line.tolist(), own.instructions.id.tolist(), strict=True))
+    ids = np.array([of[own.instructions.lines.index(name)] for name in "abc"] + [5])
+    own = replace(own, packets=replace(own.packets, id=ids))
+    lines = gaps.ledger(profile(own), TRN2).lines().by_line
+    by = {line: causes["packets"] for line, causes in lines.items() if "packets" in causes}
+    # 350 ns for what takes 400 at the roof, by how long each packet takes
+    assert by == pytest.approx({**dict.fromkeys("abc", -50 * 100 / 350), "": -50 * 50 / 350})
+    # between 210 and 240 the last transfer is not issued before 230
+    assert (lines["c"]["DMA issue"], lines["c"]["idle"]) == (10, 20)
+    hidden = replace(own, unknown=frozenset(["packets.id"]))
+    assert "packets" not in gaps.ledger(profile(hidden), TRN2).lines().by_line.get("a", {})
 
 
 @given(runs(), roofs)
@@ -407,6 +493,10 @@ def test_a_difference_is_cause_by_cause():
     assert {c: change[c] for c in change.causes if change[c]} == {"wait for vector": -50}
     assert sum(change[c] for c in change.causes) == pytest.approx(after.gap - before.gap)
     assert "-50 ns" in repr(change)
+    # of one name: what tells them apart
+    assert repr(change).startswith("made (json) -> made (json)")
+    other = gaps.ledger(profile(timeline(**RUN), name="other"), TRN2)
+    assert repr(other - before).startswith("made -> other")
 
 
 def test_a_fix_cannot_beat_the_other_engines():
@@ -418,9 +508,28 @@ def test_a_fix_cannot_beat_the_other_engines():
     slow = ledger(**RUN | {"vector": [(50, 650)], "matmuls": [(100, 200, {"N": 240}),
                                                               (550, 650, {"N": 240})]})
     bound = slow.fix("wait for vector", "fill", "tail")
-    assert (bound.t, bound.limit) == (600 + 40 + 70, "vector")
-    assert "vector" in repr(bound)
+    assert (bound.t, bound.limit) == (600 + 40 + 70, "vector is busy that long")
+    assert "at best 710 ns" in repr(bound) and bound.limit in repr(bound)
     assert found.fix().t == found.t
+    # causes by name, in a list, or as the rows themselves
+    assert found.fix(["pipeline", found.row("tail")]).t == found.fix("pipeline", "tail").t
+
+
+def test_a_wait_saves_at_most_the_work_that_was_waited_for():
+    """Of 100 ns until the next matmul Scalar works 60, and 40 go by until it may start."""
+    found = ledger(matmuls=[(0, 200, BF16), (300, 500, BF16 | {"after": ("it",)})],
+                   scalar=[(200, 260, {"name": "it"})])
+    fixed = found.fix("wait for scalar")
+    assert (found["wait for scalar"], fixed.t) == (100, 440)
+    assert fixed.limit == "scalar works for 60 ns of the 100 ns of its wait"
+
+
+def test_what_a_fix_of_two_cores_saves_is_the_last_one_s():
+    both = {"matmuls": [(0, 200, BF16), (0, 400, BF16 | {"core": 1})], "cores": 2, "end": 430}
+    found = ledger(Count({"bf16": 2 * ONE["bf16"]}), on=PAIR, **both)
+    assert (found.fix("wait for the other core").t, found.fix("end").t) == (430, 400)
+    assert found.fix("wait for the other core").limit == "core 1 takes that long"
+    assert found.fix("pipeline").t == pytest.approx(230)  # both work 200 ns, then the end
 
 
 def test_the_ladder_climbs_from_entitled_to_measured():
@@ -429,7 +538,7 @@ def test_the_ladder_climbs_from_entitled_to_measured():
     assert (steps[0].label, steps[0].time) == ("T_best", found.t_best)
     assert steps[-1].time == pytest.approx(found.t)
     assert [step.row for step in steps[1:]] == list(found.rows)
-    assert steps[1].label == "wait for vector"
+    assert steps[1].label == "wait for vector" and repr(steps[1]) == "(wait for vector, 500 ns)"
     assert steps[1].time == pytest.approx(found.t_best + 100)
 
 
@@ -466,7 +575,7 @@ def test_refusals():
         gaps.ledger(replace(made, timeline=None), TRN2)
     with pytest.raises(gaps.GapError, match="scope device"):
         gaps.ledger(made, machine.get("trn2", "device"))
-    for window in ((5, 5), (-1, 9), (9, 3), (0.5, 9)):
+    for window in ((5, 5), (-1, 9), (9, 3), (0.5, 9), (0, 721), (720, 722)):
         with pytest.raises(gaps.GapError, match="window"):
             gaps.ledger(made, TRN2, window=window)
     with pytest.raises(gaps.GapError, match="roof 'fast'"):
@@ -483,6 +592,67 @@ def test_refusals():
         ledger(matmuls=[(0, 9, {"N": 0})], unknown=["instructions.macs"])
     with pytest.raises(machine.MachineError, match="no peak for this dtype"):
         gaps.ledger(made, TRN2, Count({"int8": 1}))
+    for wrong, what in (((3, TRN2), "profile: got int"), ((made, 3), "machine: got int"),
+                        ((made, TRN2, 3), "count: got int")):
+        with pytest.raises(gaps.GapError, match=f"ledger: {what}; expected a"):
+            gaps.ledger(*wrong)
+
+
+def test_without_instructions_the_tensor_engine_is_no_roof():
+    made = profile(timeline(packets=[(0, 125, FULL)]))
+    assert times(gaps.ledger(made, TRN2, Count({}, 37_500))) == {"packets": 25}
+    for count, roof in ((Count(ONE), None), (None, "compute")):
+        with pytest.raises(gaps.GapError, match=r"no instructions.*roof='memory'"):
+            gaps.ledger(made, TRN2, count, roof=roof)
+
+
+@pytest.mark.parametrize(("ran", "on", "fits"), [
+    ("trn2.3xlarge", "trn2", True), ("trn2", "trn1", False), ("trn1.32xlarge", "trn2", False),
+    ("inf2.xlarge", "trn1", True), ("trn1", "inf2", True), ("inf1.xlarge", "trn1", False),
+    ("", "trn1", True)])
+def test_a_profile_of_another_chip_is_refused(ran, on, fits):
+    made = profile(timeline(**RUN), metadata={"instance_type": ran})
+    if fits:
+        assert gaps.ledger(made, on, Count(ONE)).machine == machine.get(on)
+    else:
+        with pytest.raises(gaps.GapError, match=f"it ran on {ran}, and .* is another chip"):
+            gaps.ledger(made, on, Count(ONE))
+
+
+def test_what_has_a_profile_or_a_count_will_do():
+    made, run = profile(timeline(**RUN)), SimpleNamespace(count=Count(ONE))
+    predicted = SimpleNamespace(profile=made, buffers=2)
+    found = gaps.ledger(predicted, "trn2", run)
+    assert times(found) == times(gaps.ledger(made, TRN2, Count(ONE)))
+    deeper = gaps.ledger(SimpleNamespace(profile=made, buffers=3), TRN2, run)
+    assert repr(deeper - found).startswith("made (buffers 2) -> made (buffers 3)")
+
+
+def test_the_count_is_always_one():
+    found = ledger(Count(ONE, 7, 8), **RUN)
+    assert found.count == Count(ONE, 7, 8)
+    own = ledger(**RUN)  # two matmuls; one packet of 4096 B
+    assert own.count == Count({"bf16": 2 * ONE["bf16"]}, 4096)
+    # half of the first matmul's slot lies in the window, all of the packet does
+    assert ledger(**RUN, window=(0, 225)).count == Count({"bf16": ONE["bf16"] // 2}, 4096)
+    assert ledger(**RUN, roof="memory").count == own.count
+    unnamed = ledger(matmuls=[(0, 200, BF16), (200, 400, BF16 | {"dtype": ""})])
+    assert unnamed.count == Count({"bf16": 2 * ONE["bf16"]})
+
+
+def test_notes_say_what_to_doubt():
+    assert ledger(**RUN).notes == ()
+    names = ("throttles", "instructions.passes", "instructions.transpose")
+    doubtful = ledger(**RUN, unknown=names)
+    for words, note in zip(("throttling, if any, stands under pipeline", "one fp32 matmul",
+                            "transposes"), doubtful.notes, strict=True):
+        assert words in note and note in repr(doubtful)
+    assert ledger(**RUN, unknown=names, roof="memory").notes == ()
+    fast = ledger(Count({"bf16": 10 * ONE["bf16"]}), **RUN)
+    assert "faster than the roof allows" in fast.notes[0]
+    made = profile(timeline(**RUN))
+    without = gaps.ledger(replace(made, summary={}), TRN2)
+    assert without.t == 720 and "no total_time" in without.notes[0]
 
 
 def test_a_timeline_of_nothing_but_transposes_has_no_credit():

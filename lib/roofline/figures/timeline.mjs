@@ -12,7 +12,8 @@ const KIND = ["", "starts a transfer", "control: no work", "transpose: it moves 
 const CLOSEST = 8;  // ns: the shortest view
 // What is drawn on a tile of 8 by 8 px: each pattern is one shape.
 const WEAVES = ["", "M-2 2 2-2M0 8 8 0M6 10 10 6", "M-2 6 2 10M0 0 8 8M6-2 10 2", "dots", "M0 4H8",
-  "M4 0V8", "M-2 2 2-2M0 8 8 0M6 10 10 6M-2 6 2 10M0 0 8 8M6-2 10 2", "M0 4H8M4 0V8"];
+  "M4 0V8", "M-2 2 2-2M0 8 8 0M6 10 10 6M-2 6 2 10M0 0 8 8M6-2 10 2", "M0 4H8M4 0V8",
+  "M0 6 4 2 8 6"];
 
 const ns = (t) => String(Math.round(t)).replace(/\B(?=(\d{3})+$)/g, ",");
 const strong = (words) => make("strong", {}, words);

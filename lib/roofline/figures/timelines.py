@@ -34,11 +34,12 @@ SHOWN = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "
          "sync": "Sync"}
 # Each cause in the colour of what it has to do with; within a colour a pattern of its own.
 FAMILIES = {
-    "time": ("start", "fill", "idle", "tail", "end", "uncounted work", "rounding"),
+    "time": ("start", "fill", "idle", "tail", "end", "uncounted work", "rounding",
+             "wait for the other core"),
     "tensor": ("pipeline", "transposes", "throttle", "dtype", "small tiles", "short moving",
                "weight load", "wait for tensor"),
     "dma": ("wait for DMA", "few engines", "packet cost", "packets", "DMA issue",
-            "engines against the roof", "instruction fetch", "extra bytes"),
+            "engines against the roof", "instruction fetch", "extra bytes", "DMA latency"),
     "vector": ("wait for vector",), "scalar": ("wait for scalar",),
     "gpsimd": ("wait for gpsimd",)}
 _STYLE = {cause: (family, i) for family, causes in FAMILIES.items()
@@ -51,13 +52,16 @@ def timeline(profile: Profile, ledger: Ledger | None = None) -> Live:
     profile   with a timeline; one that is a window of another shows its window
     ledger    of the same profile: its causes get a lane and a table whose rows point to it
 
-    Raises ValueError for a profile without a timeline, or one with nothing in it.
+    Raises ValueError for a profile without a timeline, or one with nothing in it, and for a ledger
+    of another profile or window.
     """
     name, whole = _cut(profile.name), profile.timeline
     if whole is None:
         raise ValueError(f"figures.timeline: {name} holds a summary and no timeline. Read the "
                          "profile's json or parquet, which have one")
     t0, t1 = profile.span or (0, whole.end)
+    if ledger is not None:
+        _match(profile, whole, (t0, t1), ledger)
     lanes = _lanes(whole, t0, t1)
     if not lanes or t1 <= t0:
         raise ValueError(f"figures.timeline: {name}: nothing ran between {t0:,} and {t1:,} ns; "
@@ -101,6 +105,23 @@ def timeline(profile: Profile, ledger: Ledger | None = None) -> Live:
     words = [*says, *([found["merged"]] if found["merged"] else [])]
     return Live("timeline", found, "\n\n".join(words), tables,
                 "a timeline to zoom into, event by event,")
+
+
+def _match(profile: Profile, whole: Timeline, shown: tuple[int, int], ledger: Ledger) -> None:
+    """Raises ValueError where the ledger is not of this profile and window."""
+    other = ledger.timeline
+    same = (whole.cores, whole.end) == (other.cores, other.end) and all(
+        np.array_equal(getattr(a, name), getattr(b, name)) for name in ("core", "start", "end")
+        for a, b in ((whole.instructions, other.instructions), (whole.packets, other.packets)))
+    if not same:
+        raise ValueError(f"figures.timeline: {_cut(profile.name)}: the ledger is of another "
+                         f"profile, {_cut(ledger.name)}. Make it of this one: gaps.ledger(profile, "
+                         "machine, count)")
+    window = ledger.window or (0, whole.end)
+    if window != shown:
+        raise ValueError(f"figures.timeline: {_cut(profile.name)}: shows {shown[0]:,} to "
+                         f"{shown[1]:,} ns, and the ledger is of {window[0]:,} to {window[1]:,}. "
+                         "Make both of profile.window(t0, t1)")
 
 
 def _pieces(row: Row) -> Ints:

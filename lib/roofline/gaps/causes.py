@@ -37,8 +37,8 @@ CAUSES = MappingProxyType({
         "theirs is the faster one.",
         "Cast the operands to bf16 before nc_matmul; PSUM accumulates in fp32 all the same."),
     "small tiles": Cause(
-        "Stationary tiles that fill only a part of the array: fewer rows (K) or columns (M) than "
-        "it has.",
+        "Stationary tiles that fill only a part of the array: fewer rows (K; for fp8 Trainium2's "
+        "is 256 deep) or columns (M) than it has.",
         "Tile K and M to 128 for nc_matmul, or place several small products side by side in one "
         "stationary tile."),
     "short moving": Cause(
@@ -78,6 +78,11 @@ CAUSES = MappingProxyType({
         "No packet is under way while an engine spends its time issuing a transfer.",
         "Issue fewer and larger DMA transfers, and spread them over the queues of several "
         "engines."),
+    "DMA latency": Cause(
+        "No packet is under way: a transfer was issued and its packets are still to come, or the "
+        "next one is issued only after its receipt.",
+        "Keep several transfers in flight: give each its own buffer, so that none waits for the "
+        "one before, and make them larger."),
     "instruction fetch": Cause(
         "The queues carry only packets that are no traffic of the kernel: instructions and "
         "semaphores.",
@@ -112,6 +117,10 @@ CAUSES = MappingProxyType({
         "that were not there yet.",
         "Look at the instruction after the stretch and what it waits for; fewer and larger "
         "instructions synchronize less."),
+    "wait for the other core": Cause(
+        "This core has done its work and the other one of the pair has not.",
+        "Give both cores the same work: split the larger dimension evenly, in tiles that take as "
+        "long."),
     "tail": Cause(
         "After the last event of the roof: the last results are copied out of PSUM and stored.",
         "Store each tile as soon as it is done, so that only the last is left; end with a small "

@@ -1,12 +1,27 @@
 """Where the time of a core went when the Tensor Engine is its roof: slots, and what is between."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from ..timeline import ENGINES, Ints, Spans
-from .core import MATMULS, NO_ROWS, WORK, Core, Floats, Owned, Part, between, kept
+from ..count import Count
+from ..timeline import DTYPES, ENGINES, Ints, Spans
+from .core import (
+    ISSUE,
+    MATMULS,
+    NEVER,
+    NO_ROWS,
+    WORK,
+    Core,
+    Floats,
+    Owned,
+    Part,
+    between,
+    kept,
+    split,
+)
 from .rates import Rates
 
 # The causes that a predecessor can be blamed for, and by kind and engine which one.
@@ -108,11 +123,10 @@ class Matmuls:
 
     def beyond(self, t_best: float) -> Part:
         """Credits against the entitlement: work that was not counted."""
-        def held() -> Ints:
-            return np.flatnonzero(self.credit * self.share)
-
-        return Part("uncounted work", self.core.core, self.credits - t_best, lambda: self.core.cut(
-            Spans.of(self.start[held()], self.stop[held()])), lambda: (self.rows[held()], None))
+        used = self.credit * self.share
+        return replace(self._part("uncounted work", np.arange(used.size), used,
+                                  self.credits - t_best),
+                       owned=lambda: (self.rows[np.flatnonzero(used)], None))
 
     def _rest(self, left: Floats, running: Spans) -> tuple[Spans, Owned]:
         """Slots with something left over or overdrawn, and time of matmuls outside all slots."""
@@ -120,9 +134,21 @@ class Matmuls:
         held = np.flatnonzero(np.abs(ns) > 1e-9)  # less is how floats round
         slots = Spans.of(self.start[held], self.stop[held])
         beside = running - Spans.of(self.start, self.stop)
-        rows, more = self.core.ran(beside, self.rows) if len(beside) else (NO_ROWS, ns[:0])
+        rows, more = self.core.ran(beside, "matmul") if len(beside) else (NO_ROWS, ns[:0])
         return (self.core.cut(slots) | beside,
                 (np.r_[self.rows[held], rows], np.r_[ns[held], more]))
+
+
+def counted(cores: Iterable[Core], matmuls: Iterable[Matmuls], rates: Rates) -> Count:
+    """Useful work and traffic in the window, shares of what it cuts rounded to whole numbers."""
+    work: dict[str, float] = {}
+    for own in matmuls:
+        flops = np.bincount(own.dtype, own.flops * own.share, len(DTYPES))
+        for place in np.flatnonzero(flops):
+            name = rates.named(DTYPES[place])
+            work[name] = work.get(name, 0.0) + float(flops[place])
+    return Count({name: round(w) for name, w in work.items()},
+                 round(sum(core.moved() for core in cores)))
 
 
 def _joined(some: list[Spans]) -> tuple[Ints, Ints]:
@@ -130,15 +156,21 @@ def _joined(some: list[Spans]) -> tuple[Ints, Ints]:
             np.concatenate([NO_ROWS, *(s.end for s in some)]))
 
 
-def compute(matmuls: Matmuls, rates: Rates) -> Iterator[Part]:
-    """Every ns of the window but the credits, when the Tensor Engine is the roof."""
+def compute(matmuls: Matmuls, rates: Rates, t_best: float, done: int) -> Iterator[Part]:
+    """Every ns of the window but T_best, when the Tensor Engine is the roof.
+
+    done   when the last core has done its work
+    """
     core, own = matmuls.core, matmuls.core.timeline.instructions
     rows = core.rows("matmul", "load")
-    m0, m1 = core.first, core.last
+    m0, m1, waited = core.first, core.last, NO_ROWS
     if matmuls.rows.size:
         m0, m1 = int(own.start[rows[0]]), int(matmuls.end.max())
-    yield from core.edges(m0, m1)
+        waited = _blamed(core, rows[:1], np.array([core.first]))
+        waited = waited[core.kind[waited] >> 3 == ISSUE]
+    yield from core.edges(m0, m1, done, waited[waited >= 0])
     running = core.cut(Spans.of(matmuls.start, matmuls.end))
+    yield matmuls.beyond(t_best)
     yield from matmuls.parts(_throttled(core, m0, rates), running, rates)
     tensor = Spans.of(own.start[rows], own.end[rows])
     gaps = between(tensor, m0, m1)
@@ -148,7 +180,7 @@ def compute(matmuls: Matmuls, rates: Rates) -> Iterator[Part]:
         return inside - running - gaps
 
     yield Part("weight load", core.core, inside.length - running.length - core.cut(gaps).length,
-               loads, lambda: core.ran(loads(), core.rows("load")))
+               loads, lambda: core.ran(loads(), "load"))
     yield from _waits(core, gaps, rows)
 
 
@@ -174,12 +206,11 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
 
     rows   the Tensor rows
     """
-    own = core.timeline.instructions
-    starts = own.start[rows]
+    starts = core.timeline.instructions.start[rows]
     blamed = np.full(len(gaps), -1, np.int64)
-    if own.after.size:
-        at = np.minimum(np.searchsorted(starts, gaps.end), max(rows.size - 1, 0))
-        ended = starts[at] == gaps.end if rows.size else np.zeros(len(gaps), bool)
+    if rows.size:
+        at = np.minimum(np.searchsorted(starts, gaps.end), rows.size - 1)
+        ended = starts[at] == gaps.end
         blamed[ended] = _blamed(core, rows[at[ended]], gaps.start[ended])
     for code, (cause, _) in enumerate(_BLAME):
         held = np.flatnonzero((blamed >= 0) & (_BLAMED[core.kind[blamed]] == code))
@@ -191,29 +222,30 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
                 _these, blamed[held[seen]], (high - low)[seen].astype(float)))
     left = core.cut(Spans(gaps.start[blamed < 0], gaps.end[blamed < 0]))
     left = yield from core.waits(left, "vector", "scalar", "gpsimd")
-    moving = left & core.under_way
-    yield core.part("wait for DMA", moving, table="packets")
-    yield Part("idle", core.core, left.length - moving.length, lambda: left - moving,
-               lambda: core.woken(left - moving))
+    moving, idle = split(left, core.under_way)
+    yield core.part("wait for DMA", moving, partial(core.woken, moving, moving=True))
+    yield core.beside("wait for DMA", moving)
+    yield core.part("idle", idle, partial(core.woken, idle))
 
 
 def _blamed(core: Core, rows: Ints, since: Ints) -> Ints:
-    """Of each row's predecessors the last to end, if after `since` and no Tensor row; or -1."""
-    own = core.timeline.instructions
-    first, count = own.first[rows], own.first[rows + 1] - own.first[rows]
+    """Of each row's predecessors whom it waits for, or -1; Tensor rows and control are not blamed.
+
+    It is the last to end, if after `since`; else the last that issued a transfer: that row is
+    over when the descriptors are written, and the packets are still to come.
+    """
     found = np.full(rows.size, -1, np.int64)
-    at = np.flatnonzero(count)
-    if not at.size:
+    which, before = core.waited(rows)
+    if not which.size:
         return found
-    opens = np.cumsum(count[at]) - count[at]
-    which = np.repeat(np.arange(at.size), count[at])
-    before = own.after[np.arange(which.size) + (first[at] - opens)[which]]
-    ends = np.where(core.kind[before] >= 8 * WORK, own.end[before], -1)
-    latest = np.maximum.reduceat(ends, opens)
-    hits = np.flatnonzero(ends == latest[which])
+    kind, ends = core.kind[before], core.timeline.instructions.end[before]
+    late = (kind >= 8 * WORK) & (kind < 8 * MATMULS) & (ends > since[which])
+    rank = np.where(late, ends, np.where(kind >> 3 == ISSUE, ends - NEVER, -NEVER - 1))
+    opens = np.flatnonzero(np.r_[True, which[1:] != which[:-1]])
+    latest = np.maximum.reduceat(rank, opens)
+    hits = np.flatnonzero(rank == np.repeat(latest, np.diff(np.r_[opens, which.size])))
     one = before[hits[np.searchsorted(hits, opens)]]  # of equal ends the first
-    blamed = (latest > since[at]) & (core.kind[one] < 8 * MATMULS)
-    found[at[blamed]] = one[blamed]
+    found[which[opens]] = np.where(latest >= -NEVER, one, -1)
     return found
 
 

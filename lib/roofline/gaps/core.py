@@ -30,6 +30,7 @@ _CODES = {  # as `kinds` has them
 _CODES["tensor"] += _CODES["matmul"] + _CODES["load"]
 _CODES["any"] = list(range(8 * WORK, 8 * LOADS + 8))
 NO_ROWS = np.zeros(0, np.int64)
+NEVER = 1 << 60  # ns: later than anything
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,56 +162,85 @@ class Core:
 
     # --- parts -----------------------------------------------------------------------------------
 
-    def part(self, cause: str, spans: Spans, owned: Callable[[], Owned] | None = None,
-             table: str = "instructions") -> Part:
+    def part(self, cause: str, spans: Spans, owned: Callable[[], Owned] | None = None) -> Part:
         """A cause that has these stretches to itself; its events are what touches them."""
         spans = self.cut(spans)
         return Part(cause, self.core, spans.length, lambda: spans,
-                    owned or partial(self.touched, spans, table), table)
+                    owned or partial(self.touched, spans))
 
-    def touched(self, spans: Spans, table: str = "instructions") -> Owned:
-        """This core's rows (traffic, where they are packets) that run in these stretches."""
-        if table == "packets":
-            return self.packet_rows[spans.inside(self.moves.start, self.moves.end) > 0], None
-        own = self.timeline.instructions
-        return np.flatnonzero(self.mask(spans.inside(own.start, own.end) > 0)), None
+    def beside(self, cause: str, spans: Spans) -> Part:
+        """The packets that touch these stretches, as events of a cause."""
+        return Part(cause, self.core, 0.0, Spans.none, lambda: (self.packet_rows[
+            self.cut(spans).inside(self.moves.start, self.moves.end) > 0], None), "packets")
+
+    def touched(self, spans: Spans, answers: Owned = (NO_ROWS, None)) -> Owned:
+        """This core's instructions that run in these stretches; `answers`: those that own them."""
+        own, (rows, ns) = self.timeline.instructions, answers
+        beside = np.flatnonzero(self.mask(spans.inside(own.start, own.end) > 0))
+        return np.r_[beside, rows], None if ns is None else np.r_[np.zeros(beside.size), ns]
 
     def waits(self, left: Spans, *engines: str) -> Generator[Part, None, Spans]:
         """Each ns to the first of these engines that works then; returns what is left."""
         for engine in engines:
             spans, left = split(left, self.busy(engine))
             yield Part("DMA issue" if engine == "issue" else f"wait for {engine}", self.core,
-                       spans.length, partial(_same, spans), partial(self._ran, spans, engine))
+                       spans.length, partial(_same, spans), partial(self.ran, spans, engine))
         return left
 
-    def _ran(self, spans: Spans, engine: str) -> Owned:
-        return self.ran(spans, self.rows(engine))
-
-    def ran(self, spans: Spans, rows: Ints) -> Owned:
-        """Of these rows the last to start, in each ns of the stretches."""
-        own = self.timeline.instructions
+    def ran(self, spans: Spans, *engines: str) -> Owned:
+        """Of these engines' rows the last to start, in each ns of the stretches."""
+        own, rows = self.timeline.instructions, self.rows(*engines)
         start, latest = own.start[rows], np.maximum.accumulate(own.end[rows])
         until = np.minimum(np.r_[start[1:], latest[-1:]], latest)
         mine, _, low, high = Spans(start, until).meet(spans)
         held = high > low
         return rows[mine[held]], (high - low)[held].astype(float)
 
-    def woken(self, spans: Spans) -> Owned:
-        """The working row that starts next after each of the stretches; it answers for them."""
-        rows = self.rows("any")
-        at = np.searchsorted(self.timeline.instructions.start[rows], spans.end)
-        known = at < rows.size
-        return rows[at[known]], (spans.end - spans.start)[known].astype(float)
+    def woken(self, spans: Spans, moving: bool = False) -> Owned:
+        """The working row that starts next after each of the stretches answers for it.
 
-    def edges(self, m0: int, m1: int) -> Iterator[Part]:
-        """Start, fill, tail and end around the events of the roof, [m0, m1)."""
-        for cause, start, end in (("start", 0, min(self.first, m0)), ("fill", self.first, m0),
-                                  ("tail", m1, self.last),
-                                  ("end", self.last, self.timeline.end)):
+        moving   before that the last transfer that was issued before its end
+        """
+        start, rows = self.timeline.instructions.start, self.rows("any")
+        who = np.r_[rows, -1][np.searchsorted(start[rows], spans.end)]
+        if moving:
+            rows = self.rows("issue")
+            last = np.r_[-1, rows][np.searchsorted(start[rows], spans.end)]
+            who = np.where(last >= 0, last, who)
+        known = who >= 0
+        return who[known], (spans.end - spans.start)[known].astype(float)
+
+    def edges(self, m0: int, m1: int, done: int, waited: Ints = NO_ROWS) -> Iterator[Part]:
+        """Start, fill, tail, the wait for the other core and end around the roof's [m0, m1).
+
+        done     when the last core has done its work
+        waited   the transfer that the first event of the roof is known to have waited for
+        """
+        def filled(spans: Spans) -> Owned:
+            rows, ns = self.woken(spans, moving=True)
+            return self.touched(spans, (waited[:rows.size] if waited.size else rows, ns))
+
+        def stored(spans: Spans) -> Owned:
+            some = [self.ran(spans, "any"), self.woken(spans - self.busy("any"), moving=True)]
+            return self.touched(spans, (np.concatenate([rows for rows, _ in some]),
+                                        np.concatenate([ns for _, ns in some])))
+
+        for cause, start, end, owned in (
+                ("start", 0, min(self.first, m0), self.touched), ("fill", self.first, m0, filled),
+                ("tail", m1, self.last, stored), ("end", done, self.timeline.end, self.touched),
+                ("wait for the other core", self.last, done, self.touched)):
             spans = self.cut(Spans.one(start, end))
-            yield self.part(cause, spans)
-            yield Part(cause, self.core, 0.0, Spans.none,
-                       partial(self.touched, spans, "packets"), "packets")
+            yield self.part(cause, spans, partial(owned, spans))
+            yield self.beside(cause, spans)
+
+    def waited(self, rows: Ints) -> tuple[Ints, Ints]:
+        """(place in `rows`, a predecessor of that row), pair by pair."""
+        own = self.timeline.instructions
+        if not own.after.size:
+            return NO_ROWS, NO_ROWS
+        first, count = own.first[rows], own.first[rows + 1] - own.first[rows]
+        which = np.repeat(np.arange(rows.size), count)
+        return which, own.after[np.arange(which.size) + (first - np.cumsum(count) + count)[which]]
 
 
 def _same(spans: Spans) -> Spans:

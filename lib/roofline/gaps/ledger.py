@@ -1,28 +1,40 @@
 """The ledger: T - T_best as disjoint causes, each with its events and stretches."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import machine as machines
+from ..count import Count, count_of
 from ..machine import Machine
 from ..table import aligned
-from ..timeline import Ints, Spans, Timeline
+from ..timeline import ENGINES, Ints, Spans, Timeline
 from .causes import CAUSES
-from .compute import Matmuls, compute
+from .compute import Matmuls, compute, counted
 from .core import Core, Part, kinds, multiplied, nothing
 from .memory import memory
 from .rates import GapError, Rates
-from .views import Difference, Fixed, Lines, Step, fixed, lines, plain, time
+from .views import Difference, Fixed, Lines, Step, lines, plain, time
 
 if TYPE_CHECKING:
-    from ..count import Count  # values that are passed in
+    from ..neuroncore import Prediction  # values that are passed in
     from ..profile import Profile
 
 ROOFS = ("compute", "memory")
+SAME = {"inf2": "trn1"}  # instances of one chip
+AWAITED = "wait for the other core"
+UNKNOWN = {  # what a profile may not tell about its matmuls
+    "throttles": "throttles are not recorded, so throttling, if any, stands under pipeline",
+    "instructions.passes": "how many rows are one fp32 matmul is not recorded, so each counts as "
+                           "one",
+    "instructions.transpose": "which matmuls are transposes is not recorded, so each counts as "
+                              "work"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +119,12 @@ class Ledger:
 
     t, t_best, gap   measured (or of the window), entitled, their difference
     roof             "compute" or "memory": what T_best is the time of
-    count            what T_best was made from; None: the profile's own work and traffic
     rows             every cause that took time, the largest first; they sum to the gap
     cores            the cores that worked, of which each row is the mean
     window           (t0, t1), or None for the whole run
+    timeline         of the whole run
+    made             the format of the profile, or the buffers of a prediction
+    notes            what to know before one believes it
     """
 
     name: str
@@ -119,13 +133,23 @@ class Ledger:
     t: float
     t_best: float
     roof: str
-    count: "Count | None"
     rows: tuple[Row, ...]
     cores: tuple[int, ...]
     window: tuple[int, int] | None
-    _timeline: Timeline
+    timeline: Timeline
+    made: str
+    notes: tuple[str, ...]
     _parts: tuple[Part, ...]
-    _busy: Callable[[], Mapping[str, float]]  # ns of each engine but the roof's
+    _cores: tuple[Core, ...]
+    _counted: Callable[[], Count]
+
+    @cached_property
+    def count(self) -> Count:
+        """What T_best is made from: as given, or the profile's own work and traffic.
+
+        Of its own all bytes stand as read: packets do not say which way they go.
+        """
+        return self._counted()
 
     @property
     def gap(self) -> float:
@@ -137,7 +161,7 @@ class Ledger:
         if cause not in CAUSES:
             raise GapError(f"ledger: no cause {cause!r}; one of {', '.join(CAUSES)}")
         return next((row for row in self.rows if row.cause == cause),
-                    Row(cause, 0.0, 0.0, (), self._timeline))
+                    Row(cause, 0.0, 0.0, (), self.timeline))
 
     def __getitem__(self, cause: str) -> float:
         """Its time in ns; 0 where it took none."""
@@ -145,20 +169,45 @@ class Ledger:
 
     def lines(self) -> Lines:
         """The gap by source line of the instructions that answer for it."""
-        return lines(self._parts, self._timeline.instructions, len(self.cores), self.gap)
+        return lines(self._parts, self.timeline, len(self.cores), self.gap)
 
     def __sub__(self, other: "Ledger") -> Difference:
         """What changed from `other` to this one, cause by cause."""
         causes = [c for c in CAUSES if self[c] or other[c]]
-        return Difference(other.name, self.name, (other.t, self.t), (other.t_best, self.t_best),
+        before, after = (of.name + f" ({of.made})" * (self.name == other.name)
+                         for of in (other, self))
+        return Difference(before, after, (other.t, self.t), (other.t_best, self.t_best),
                           {c: (other[c], self[c]) for c in causes})
 
-    def fix(self, *causes: str) -> Fixed:
-        """T if these causes were gone, as far as the engines' own work allows."""
-        rows = [self.row(cause) for cause in dict.fromkeys(causes)]
-        kept = sum(self[c] for c in ("start", "end") if c not in causes)
-        return fixed({row.cause: row.time for row in rows}, self.t, self.t_best, kept,
-                     self._busy())
+    def fix(self, *causes: "str | Row | Iterable[str | Row]") -> Fixed:
+        """T at best if these causes were gone: as far as what must still be done allows.
+
+        Each core saves its own part, and the last of them decides. A wait for an engine saves at
+        most that engine's work in it; no engine's own work becomes less.
+        """
+        flat = [one for some in causes for one in ([some] if isinstance(some, str | Row) else some)]
+        rows = [self.row(one.cause if isinstance(one, Row) else one) for one in dict.fromkeys(flat)]
+        gone, limit = dict.fromkeys(self.cores, 0.0), ""
+        for part in (part for row in rows for part in row._parts):
+            saved, engine = part.ns, part.cause.removeprefix("wait for ")
+            if part.cause != engine and engine in ENGINES:
+                works = [part.where() & core.busy(engine) for core in self._cores]
+                saved = min(saved, reduce(or_, works).length)
+                if saved < part.ns:
+                    limit = f"{engine} works for {time(saved)} of the {time(part.ns)} of its wait"
+            gone[part.core] += saved * (part.cause != AWAITED)
+        for part in self.row(AWAITED)._parts:  # it is as short as the others make it
+            gone[part.core] += part.ns
+        slowest = min(gone, key=lambda core: gone[core])
+        floors = {limit: self.t - gone[slowest], "T_best": self.t_best}
+        if len(gone) > 1 and min(gone.values()) < max(gone.values()):
+            floors = {f"core {slowest} takes that long": floors.pop(limit), **floors}
+        around = sum(self[c] for c in ("start", "end") if self.row(c) not in rows)
+        for engine in ("vector", "scalar", "gpsimd", "DMA" if self.roof == "compute" else "tensor"):
+            busy = max(core.cut(core.busy(engine)).length for core in self._cores)
+            floors[f"{engine} is busy that long"] = busy + around
+        limit = max(floors, key=lambda name: floors[name])
+        return Fixed(tuple(row.cause for row in rows), self.t, min(self.t, floors[limit]), limit)
 
     def ladder(self) -> tuple[Step, ...]:
         """From T_best to T, one cause after the other, the largest first."""
@@ -177,77 +226,112 @@ class Ledger:
         cells += [(time(value), "", "", name) for name, value in (
             ("gap", self.gap), (f"T_best, {self.roof}", self.t_best), ("T", self.t))]
         return "\n".join([f"{plain(self.name)} ({self.kind}{where}) on {self.machine.name}{over}",
-                          *aligned(cells, left=(3,), indent="  ")])
+                          *aligned(cells, left=(3,), indent="  "),
+                          *(f"  note: {note}" for note in self.notes)])
 
 
-def ledger(profile: "Profile", machine: Machine, count: "Count | None" = None,
+def ledger(profile: "Profile | Prediction", machine: Machine | str, count: Any = None,
            window: tuple[int, int] | None = None, roof: str | None = None) -> Ledger:
     """Where T - T_best went.
 
-    count    W and Q that T_best is about, of the window where there is one; None: the useful
-             work and the traffic that the profile itself shows
+    profile  with a timeline, or a prediction that has one
+    machine  a NeuronCore or a pair of them, or its name
+    count    W and Q that T_best is about, of the window where there is one: a Count, or an op or
+             a run that has one; None: the useful work and the traffic that the profile shows
     window   (t0, t1), whole ns; profile.span where that is set
     roof     "compute" or "memory"; else the one that binds: the count's, or the whole run's where
              there is no count
 
-    Raises GapError for a profile without a timeline, a machine of another scope, or a bad window.
+    Raises GapError for what is none of these, a profile without a timeline or of another chip.
     """
-    timeline = profile.timeline
+    of, on, given = _taken(profile, machine, count)
+    timeline, name = of.timeline, plain(of.name)
     if timeline is None:
-        raise GapError(f"{plain(profile.name)}: a summary has no timeline to explain a gap with; "
-                       "view the profile with --output-format json or parquet")
+        raise GapError(f"{name}: a summary has no timeline to explain a gap with; view the "
+                       "profile with --output-format json or parquet")
     if roof not in (None, *ROOFS):
         raise GapError(f"ledger: roof {roof!r}; expected one of {', '.join(ROOFS)}, or None")
-    rates, window = Rates(machine), profile.span if window is None else window
+    rates, window = Rates(on), of.span if window is None else window
     end, working = timeline.end, timeline.working
     if not working:
-        raise GapError(f"{plain(profile.name)}: no core did any work; is it the right capture?")
-    t = float(profile.summary.get("total_time", end / 1e9)) * 1e9
+        raise GapError(f"{name}: no core did any work; is it the right capture?")
+    total = of.summary.get("total_time")
+    t = end if total is None else float(total) * 1e9
     inside, rounding = (0, end), t - end
     if window is not None:
-        inside, rounding = _cut(window, end)
+        last = max(end, math.ceil(round(t, 6))) if of.span is None else end + 1
+        inside, rounding = _cut(window, end, last)
         t = float(window[1] - window[0])
 
     kind = kinds(timeline)
-    cores = [Core(timeline, kind, core, inside) for core in working]
-    late = max(core.last for core in cores)
-    if late > end:
-        raise GapError(f"{plain(profile.name)}: work ends at {late} ns, after the timeline's end "
-                       f"at {end} ns; the profile is damaged, capture it again")
-    best = rates.best(count, len(cores)) if count else {}
-    matmuls: list[Matmuls] = []
-    if (roof or _binds(best)) != "memory":
-        rates.price(multiplied(timeline, kind), count)
-        matmuls = [Matmuls(core, rates) for core in cores]
-    if not count:  # the roof is the whole run's, so that windows of it add up
+    cores = tuple(Core(timeline, kind, core, inside) for core in working)
+    done = max(core.last for core in cores)
+    if done > end:
+        raise GapError(f"{name}: work ends at {done} ns, after the timeline's end at {end} ns; "
+                       "the profile is damaged, capture it again")
+
+    def priced() -> list[Matmuls]:
+        rates.price(multiplied(timeline, kind), given)
+        return [Matmuls(core, rates) for core in cores]
+
+    best = rates.best(given, len(cores)) if given else {}
+    matmuls = priced() if (roof or _binds(best)) != "memory" else []
+    if not given:  # the roof is the whole run's, so that windows of it add up
         roof = roof or _binds({
             "compute": sum(own.all_credits for own in matmuls),
             "memory": sum(float(core.nbytes.sum()) for core in cores) / rates.bw})
         best = {"compute": sum(own.credits for own in matmuls) / len(cores),
                 "memory": sum(core.moved() for core in cores) / rates.bw / len(cores)}
     roof = roof or _binds(best)
+    if roof == "compute" and not len(timeline.instructions):
+        raise GapError(f"{name}: it has no instructions, so nothing tells what the Tensor Engine "
+                       "did; capture them too, or take roof='memory'")
     t_best = best[roof]
-    parts = _beyond(roof, cores, matmuls, rates, t_best)
-    for core in cores:
-        parts.append(Part("rounding", core.core, rounding, Spans.none, nothing))
-        parts += memory(core, rates) if roof == "memory" else ()
+    parts = [Part("rounding", core.core, rounding, Spans.none, nothing) for core in cores]
+    for core in cores if roof == "memory" else ():
+        parts += memory(core, rates, t_best, done)
     for own in matmuls if roof == "compute" else ():
-        parts += compute(own, rates)
-    busy = ("vector", "scalar", "gpsimd", "DMA" if roof == "compute" else "tensor")
-    return Ledger(profile.name, machine, profile.kind, t, t_best, roof, count,
-                  _rows(parts, len(cores), t, t_best, timeline), working, window, timeline,
-                  tuple(parts), lambda: {engine: max(float(core.cut(core.busy(engine)).length)
-                                                     for core in cores) for engine in busy})
+        parts += compute(own, rates, t_best, done)
+    made = f"buffers {profile.buffers}" if hasattr(profile, "buffers") else of.format
+    notes = [text for text, held in (
+        ("the profile has no total_time: T is its last timestamp", total is None),
+        ("T_best is above T, faster than the roof allows: is the count that of this kernel and "
+         "of the window, and is the clock right?", t_best > t),
+        *((text, roof == "compute" and column in timeline.unknown)
+          for column, text in UNKNOWN.items())) if held]
+    return Ledger(of.name, on, of.kind, t, t_best, roof,
+                  _rows(parts, len(cores), t, t_best, timeline), working, window, timeline, made,
+                  tuple(notes), tuple(parts), cores,
+                  lambda: given or counted(cores, matmuls or priced(), rates))
 
 
-def _cut(window: tuple[int, int], end: int) -> tuple[tuple[int, int], float]:
-    """The window up to the end of the timeline, and what of it lies beyond."""
+def _taken(profile: Any, machine: Any, count: Any) -> tuple["Profile", Machine, Count | None]:
+    """The profile, machine and count that are meant."""
+    of = getattr(profile, "profile", profile)
+    on = machines.get(machine) if isinstance(machine, str) else machine
+    given = None if count is None else count_of(count)
+    for what, got, held, expected in (
+            ("profile", profile, hasattr(of, "timeline"),
+             "a Profile, as profile.read(path) gives it, or a Prediction"),
+            ("machine", machine, isinstance(on, Machine), "a Machine or its name, 'trn2'"),
+            ("count", count, count is None or given is not None,
+             "a Count, or a run or an op that has one")):
+        if not held:
+            raise GapError(f"ledger: {what}: got {type(got).__name__}; expected {expected}")
+    ran = str(of.get("instance_type") or "")
+    chip = re.match(r"[a-z]{3}\d", ran)
+    if chip and SAME.get(chip[0], chip[0]) != SAME.get(on.key, on.key):
+        raise GapError(f"{plain(of.name)}: it ran on {plain(ran)}, and {on.name} is another chip; "
+                       f"use machine.get({chip[0]!r}, {on.scope!r})")
+    return of, on, given
+
+
+def _cut(window: tuple[int, int], end: int, last: int) -> tuple[tuple[int, int], float]:
+    """The window up to the end of the timeline, and what of it lies beyond, up to the last ns."""
     t0, t1 = window
-    inside = min(t0, end), min(t1, end)
-    if not 0 <= t0 < t1 or any(at != int(at) for at in inside):
-        raise GapError(f"ledger: window {window!r}; expected whole ns, 0 <= t0 < t1. The timeline "
-                       f"ends at {end}")
-    return (int(inside[0]), int(inside[1])), float(t1 - max(t0, end)) if t1 > end else 0.0
+    if not 0 <= t0 < t1 <= last or t0 != int(t0) or t1 != int(t1):
+        raise GapError(f"ledger: window {window!r}; expected whole ns, 0 <= t0 < t1 <= {last}")
+    return (min(int(t0), end), min(int(t1), end)), float(max(t1 - max(t0, end), 0))
 
 
 def _distinct(some: list[Ints]) -> Ints:
@@ -259,15 +343,6 @@ def _distinct(some: list[Ints]) -> Ints:
 def _binds(best: Mapping[str, float]) -> str:
     """The roof with the longer time; compute where they tie or nothing is known yet."""
     return max(ROOFS, key=lambda roof: best.get(roof, 0.0))
-
-
-def _beyond(roof: str, cores: list[Core], matmuls: list[Matmuls], rates: Rates,
-            t_best: float) -> list[Part]:
-    """What the roof's events earned, less T_best: work or bytes that were not counted."""
-    if roof == "compute":
-        return [own.beyond(t_best) for own in matmuls]
-    return [replace(core.part("extra bytes", core.under_way, table="packets"),
-                    ns=core.moved() / rates.bw - t_best) for core in cores]
 
 
 def _rows(parts: Iterable[Part], cores: int, t: float, t_best: float,

@@ -32,6 +32,7 @@ class Rates:
     interval      least columns' worth of time between two matmuls
     array         elements of a full stationary tile, by DTYPES
     credit, own   ns a FLOP by DTYPES: at the dtype that is counted, and at the row's own
+    fastest       of the dtypes that are counted, or that ran
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -56,12 +57,16 @@ class Rates:
                 for dtype in DTYPES]
         self.array = np.array(deep) * columns
         self.credit = self.own = np.zeros(len(DTYPES))
+        self.fastest = ""
 
     def peak(self, dtype: str) -> float:
         """FLOP/ns of one core; MachineError where the machine has none for this dtype."""
-        if dtype not in self.machine.peaks:
-            dtype = _SAME.get(dtype, dtype)
-        return self.machine.peak(dtype) / self.cores / 1e9
+        return self.machine.peak(self.named(dtype)) / self.cores / 1e9
+
+    def named(self, dtype: str) -> str:
+        """What the machine calls it; an unknown dtype ("") counts as the fastest."""
+        dtype = dtype or self.fastest
+        return dtype if dtype in self.machine.peaks else _SAME.get(dtype, dtype)
 
     def price(self, used: Iterable[str], count: "Count | None") -> None:
         """Set `credit` and `own` for the dtypes of the matmuls that ran ("" is unknown)."""
@@ -71,14 +76,14 @@ class Rates:
         if used and not known:
             raise GapError("ledger: the profile gives no matmul's dtype, so there is no peak to "
                            "hold it against; pass count=Count({'bf16': ...}, ...)")
-        fastest = max(map(self.peak, known), default=0.0)
+        self.fastest = max(sorted(known), key=self.peak, default="")
+        fastest = self.peak(self.fastest) if known else 0.0
         self.credit, self.own = np.zeros(len(DTYPES)), np.zeros(len(DTYPES))
         for place, dtype in enumerate(DTYPES):
             if dtype in used:
-                own = 1 / (self.peak(dtype) if dtype else fastest)
-                self.own[place] = own
-                self.credit[place] = own if not counted or dtype in counted or (
-                    _SAME.get(dtype) in counted) else 1 / fastest
+                self.own[place] = self.credit[place] = 1 / self.peak(dtype)
+                if counted and not {dtype, _SAME.get(dtype)} & {*counted}:
+                    self.credit[place] = 1 / fastest
 
     def best(self, count: "Count", cores: int) -> dict[str, float]:
         """ns at each roof for this count on so many cores."""

@@ -1,6 +1,6 @@
 """What a ledger shows besides its rows: by source line, against another, without some causes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -8,8 +8,9 @@ import numpy as np
 
 from .. import units
 from ..table import aligned
-from ..timeline import Instructions
+from ..timeline import Timeline
 from .core import Part
+from .rates import GapError
 
 if TYPE_CHECKING:
     from .ledger import Row
@@ -33,6 +34,9 @@ class Step(NamedTuple):
     time: float
     row: "Row | None"
 
+    def __repr__(self) -> str:
+        return f"({self.label}, {time(self.time)})"
+
 
 @dataclass(frozen=True, repr=False)
 class Lines:
@@ -42,7 +46,13 @@ class Lines:
     gap: float
 
     def __getitem__(self, line: str) -> float:
+        if line not in self.by_line:
+            raise GapError(f"lines: no line {plain(str(line))!r} answers for a part of the gap; "
+                           f"these do: {', '.join(map(plain, [*self][:9]))}")
         return sum(self.by_line[line].values())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_line)
 
     def __repr__(self) -> str:
         cells = [("time", "share", "line", "mostly")]
@@ -53,25 +63,33 @@ class Lines:
         return "\n".join(aligned(cells, left=(2, 3)))
 
 
-def lines(parts: Iterable[Part], own: Instructions, cores: int, gap: float) -> Lines:
-    """Each part's ns to the lines of the rows that own it; the rest to no line."""
+def lines(parts: Iterable[Part], of: Timeline, cores: int, gap: float) -> Lines:
+    """Each part's ns to the lines of the rows that own it; the rest to no line.
+
+    A packet belongs to the transfer whose id it bears, where there is one.
+    """
+    own, issues = of.instructions, np.flatnonzero(of.instructions.issues)
+    issues = issues[np.argsort(own.id[issues])]
+    at = np.searchsorted(own.id[issues], of.packets.id)
+    sender = np.r_[issues, -1][at]
+    if not issues.size or "packets.id" in of.unknown:
+        sender[:] = -1
+    else:
+        sender[own.id[sender] != of.packets.id] = -1
     found: dict[str, dict[str, float]] = {}
-
-    def add(line: str, cause: str, ns: float) -> None:
-        if ns:
-            causes = found.setdefault(line, {})
-            causes[cause] = causes.get(cause, 0.0) + ns / cores
-
     for part in parts:
         rows, ns = part.owned()
-        rest = part.ns
-        if part.table == "instructions" and ns is not None and rows.size:
-            sums = np.bincount(own.line[rows], ns)
-            for place in np.flatnonzero(sums):
-                if own.lines[place]:
-                    add(own.lines[place], part.cause, float(sums[place]))
-                    rest -= float(sums[place])
-        add("", part.cause, rest)
+        sums = {"": part.ns}
+        if ns is not None and rows.size:
+            rows = rows if part.table == "instructions" else sender[rows]
+            for place, some in enumerate(np.bincount(own.line[rows[rows >= 0]], ns[rows >= 0])):
+                if some and own.lines[place]:
+                    sums[own.lines[place]] = float(some)
+                    sums[""] -= float(some)
+        for line, some in sums.items():
+            if some:
+                causes = found.setdefault(line, {})
+                causes[part.cause] = causes.get(part.cause, 0.0) + some / cores
     order = sorted(found, key=lambda line: -sum(found[line].values()))
     return Lines({line: found[line] for line in order}, gap)
 
@@ -103,9 +121,9 @@ class Difference:
 
 @dataclass(frozen=True, repr=False)
 class Fixed:
-    """The time without some causes, ns.
+    """The time at best without some causes, ns.
 
-    limit   what keeps it from being lower: an engine that still has its own work, "T_best", or ""
+    limit   what keeps it from being lower, in words; "" where nothing does
     """
 
     causes: tuple[str, ...]
@@ -114,21 +132,6 @@ class Fixed:
     limit: str
 
     def __repr__(self) -> str:
-        says = f"without {', '.join(self.causes) or 'any change'}: {time(self.t)}"
+        says = f"without {', '.join(self.causes) or 'any change'}: at best {time(self.t)}"
         says += f" instead of {time(self.before)} ({self.before / self.t:.2f}x)" if self.t else ""
-        limits = {"": "", "T_best": "; no lower than T_best"}
-        return says + limits.get(self.limit, f"; no lower, for {self.limit} is busy that long")
-
-
-def fixed(gone: Mapping[str, float], t: float, t_best: float, kept: float,
-          busy: Mapping[str, float]) -> Fixed:
-    """T less these rows, but not below T_best or what another engine has to do anyway.
-
-    kept   ns of start and end, while they are there: no engine works in them
-    """
-    floors = {"T_best": t_best, **{engine: ns + kept for engine, ns in busy.items()}}
-    limit = max(floors, key=lambda name: floors[name])
-    left = min(t, t - sum(gone.values()))
-    if left >= floors[limit]:
-        return Fixed(tuple(gone), t, left, "")
-    return Fixed(tuple(gone), t, min(t, floors[limit]), limit)
+        return says + f"; no lower: {self.limit}" * bool(self.limit)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from .. import units
+from ..count import count_of
 from .canvas import (
     HEIGHT,
     INK,
@@ -33,7 +34,6 @@ from .canvas import (
 )
 
 if TYPE_CHECKING:
-    from ..count import Count
     from ..gaps import Ledger
 
 SCOPES = {"core": 1, "lnc2": 2}  # physical cores of a scope
@@ -51,42 +51,41 @@ class _Step:
     after: float
 
 
-def ladder(ledger: Ledger, count: Count | None = None, *, moved: int | None = None,
+def ladder(ledger: Ledger, count: Any = None, *, moved: int | None = None,
            title: str = "", alt: str = "") -> Picture:
     """From entitlement down to what was measured, one step for each cause of the ledger.
 
     All steps stand at the count's intensity; a step's rate is W / T after it. Where W or Q is 0
     there is no intensity, and the ladder goes along the time.
 
-    count       what T_best was made from; the ledger's own unless given. A ledger that was made
-                without one needs it: profile.count
+    count       what T_best was made from, or what has it; the ledger's own unless given
     moved       bytes that really moved (the profiler's): where they are not Q, hollow marks show
                 the same rate at their intensity, and the entitlement there
     title, alt  caption and alternative text; left empty, both are made from the data
 
-    Raises PlotError where there is no count, or one that does not give the ledger's T_best.
+    Raises PlotError for a count that does not give the ledger's T_best.
     """
-    count = count or ledger.count
-    if count is None:
-        raise PlotError("ladder: the ledger was made without a count, so there is no intensity to "
-                        "stand at. Pass one: plot.ladder(ledger, profile.count)")
+    of = ledger.count if count is None else count_of(count)
+    if of is None:
+        raise PlotError(f"ladder: count: got {type(count).__name__}; expected a Count, or a run or "
+                        "an op that has one")
     steps: list[_Step] = []
     for label, after, _ in ledger.ladder():
         before = steps[-1].after if steps else 0.0
         steps.append(_Step(plain(label), after * 1e-9 - before, after * 1e-9))
     machine, cores = ledger.machine, len(ledger.cores)
     share = cores / SCOPES[machine.scope]
-    times = {"compute": sum(w / machine.peak(d) for d, w in count.work.items()) / share,
-             "memory": count.hbm_bytes / machine.bw() / share}
-    if not math.isclose(times[ledger.roof], steps[0].after, rel_tol=1e-6):
+    times = {"compute": sum(w / machine.peak(d) for d, w in of.work.items()) / share,
+             "memory": of.hbm_bytes / machine.bw() / share}
+    if count is not None and not math.isclose(times[ledger.roof], steps[0].after, rel_tol=1e-6):
         raise PlotError(
             f"ladder: this count takes {units.show(times[ledger.roof], 's', 5)} on {cores} of "
             f"{SCOPES[machine.scope]} cores of {machine.name}, and the ledger's T_best is "
             f"{units.show(steps[0].after, 's', 5)}. Pass the count that the ledger was made with")
     title = title or f"From T_best to T on {machine.name}, {ledger.kind}"
-    if not count.flops or not count.hbm_bytes:
+    if not of.flops or not of.hbm_bytes:
         return _in_time(steps, ledger.kind, title, alt)
-    return _Ladder(steps, ledger.kind, count.flops, count.hbm_bytes, times["compute"],
+    return _Ladder(steps, ledger.kind, of.flops, of.hbm_bytes, times["compute"],
                    times["memory"], machine.slow_link, moved).picture(title, alt)
 
 
