@@ -439,7 +439,7 @@ def test_operands_are_parsed_by_distinct_text_as_row_by_row(rows, encoded, piece
     opcode, got = parquet._Column(), []
     for first in range(0, len(rows), piece):
         some = rows[first:first + piece]
-        opcode.add("opcode", pa.array([name for _, name in some]))
+        opcode.add("", "opcode", "opcode", pa.array([name for _, name in some]), first)
         got.append(parquet._shapes(table(some), opcode, {"kind": "", "group": ""}))
     for i, column in enumerate(zip(*got, strict=True)):
         want = [columns.shapes([text if name == "MATMUL" else ""])[i].item() for text, name in rows]
@@ -557,6 +557,23 @@ def test_numbered_parts_are_read_in_the_order_of_their_numbers(tmp_path, monkeyp
     (folder / "Instruction_7.parquet").unlink()
     with pytest.raises(ProfileError, match=r"p: Instruction_7\.parquet is missing"):
         from_parquet(folder)
+
+
+def test_parts_may_name_cores_and_groups_in_different_ways(tables):
+    whole = pq.read_table(tables / "Instruction.parquet")
+    (tables / "Instruction.parquet").unlink()
+    cores = [f"sg{core:02d}" for core in whole["pcore_idx"].to_pylist()]
+    old = whole.drop_columns(["pcore_idx", "raw_bir_id"]).append_column("subgraph", pa.array(cores))
+    half = len(whole) // 2
+    pq.write_table(old.slice(0, half), tables / "Instruction_0.parquet")
+    pq.write_table(whole.slice(half), tables / "Instruction_1.parquet")
+    own = from_parquet(tables).timeline.instructions
+    assert own.core.tolist() == small().timeline.instructions.core.tolist()
+    cores[half - 1] = "core"
+    odd = old.set_column(old.column_names.index("subgraph"), "subgraph", pa.array(cores))
+    pq.write_table(odd.slice(0, half), tables / "Instruction_0.parquet")
+    with pytest.raises(ProfileError, match=rf"Instruction\[{half - 1}\]\.subgraph: expected"):
+        from_parquet(tables)
 
 
 def test_a_table_and_its_parts_together_are_an_error(tables):

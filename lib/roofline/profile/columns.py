@@ -207,8 +207,12 @@ def engines(label: Text) -> NDArray[np.int8]:
     return np.array(index or [-1], np.int8)[label.codes]
 
 
-def numbered(where: str, name: str, ours: str, text: Text) -> Ints:
-    """Text in a column of numbers: physical cores ("sg01", -1 for none), or bir_id, 0 for none."""
+def numbered(where: str, name: str, ours: str, text: Text, first: int = 0) -> Ints:
+    """Text in a column of numbers: physical cores ("sg01", -1 for none), or bir_id, 0 for none.
+
+    where, name, ours   the table, and the column as the file calls it and as we do
+    first               row of the table that the text begins with
+    """
     if ours == "group":
         known = [0 if label in ("", "0") else i + 1 for i, label in enumerate(text.names)]
     else:
@@ -216,7 +220,7 @@ def numbered(where: str, name: str, ours: str, text: Text) -> Ints:
         known = [int(match[1]) if match else -1 for match in matches]
         for i, label in enumerate(text.names):
             if label and not matches[i]:
-                raise bad(where, int(np.argmax(text.codes == i)), name,
+                raise bad(where, first + int(np.argmax(text.codes == i)), name,
                           "a physical core, such as 0 or sg00", repr(label))
     return np.array(known or [0], np.int64)[text.codes]
 

@@ -64,13 +64,14 @@ def values(where: str, given: Mapping[str, Any]) -> tuple[dict[str, Value], list
     return found, warnings
 
 
-def tensors(where: str, rows: Iterable[tuple[Any, Any, Any, Any]]) -> tuple[Tensor, ...]:
-    """From (name, role, shape, bytes) of the compiled kernel's tensors; blank rows are no tensor.
+def tensors(where: str, rows: Iterable[Mapping[str, Any]]) -> tuple[Tensor, ...]:
+    """The compiled kernel's tensors, of rows of TensorInfo; blank rows are no tensor.
 
-    shape   "[128 512]" as the profiler prints it; bytes may be text
+    The profiler prints a shape as "[128 512]"; its bytes may be text.
     """
     found = []
-    for i, (name, role, shape, size) in enumerate(rows):
+    for i, row in enumerate(rows):
+        name, role, shape, size = map(row.get, ("variable_name", "type", "shape", "size"))
         if not role or not name:
             continue
         sizes = re.findall(r"\d{1,15}", shape) if isinstance(shape, str) else []

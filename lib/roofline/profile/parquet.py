@@ -59,12 +59,10 @@ def from_parquet(path: Path | str) -> Profile:
     if own is not None and "id" in own.ints:
         own.before = _before(own.ints["id"], _read(directory, "Flow", schema))
     summary = _record(directory, "Summary")
-    sizes = [tuple(row.get(key) for key in ("variable_name", "type", "shape", "size"))
-             for row in _rows(directory, "TensorInfo")]
     return facts.assemble(
         name, name, "parquet", summary=summary, metadata=metadata, tables=tables,
         throttled=_rows(directory, "ThrottleSummary"),
-        tensors=facts.tensors(f"{name}: TensorInfo", sizes),  # type: ignore[arg-type]
+        tensors=facts.tensors(f"{name}: TensorInfo", _rows(directory, "TensorInfo")),
         warnings=facts.messages(_rows(directory, "Warning"), _rows(directory, "Error")),
         notes=[] if summary else ["no Summary in this directory: counters are unknown"])
 
@@ -220,13 +218,15 @@ class _Column:
         array = array.cast(pa.int64(), safe=kind != pa.uint64())
         return (pc.fill_null(array, null) if array.null_count else array).to_numpy()
 
-
-    def add(self, name: str, cells: Any) -> None:
-        """One more piece, of the column that we call so."""
+    def add(self, where: str, name: str, theirs: str, cells: Any, row: int) -> None:
+        """One more piece from this row on, of the column that we call `name`, the file `theirs`."""
         types = arrow()[0].types
         kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
-        if name in TEXT or (name in ("core", "group") and _is_text(kind)):  # "sg01", "sg0000:193"
+        if name in TEXT:
             self.pieces.append(self.codes(cells))
+        elif name in ("core", "group") and _is_text(kind):  # "sg01", "sg0000:193"
+            text = Text(self.codes(cells), tuple(self.place))
+            self.pieces.append(columns.numbered(where, theirs, name, text, row))
         else:
             self.pieces.append(self.numbers(cells, ABSENT.get(name, 0)))
 
@@ -279,7 +279,7 @@ def _read(directory: Path, table: str, schema: str) -> Table | None:
                         if name == "operands":
                             column.pieces.append(_shapes(cells, read["opcode"], names))
                         else:
-                            column.add(name, cells)
+                            column.add(f"{where}: {table}", name, names.get(name, ""), cells, size)
                 size += len(batch)
     made = Table(f"{_name(directory)}: {table}", size, found, {}, {})
     for name, column in read.items():
@@ -294,12 +294,8 @@ def _finish(table: Table, name: str, column: "_Column") -> None:
     if name == "operands":
         table.shapes = (Shapes(*map(np.concatenate, zip(*pieces, strict=True)))
                         if pieces else columns.shapes([]))
-    elif name in TEXT or column.place:
-        text = Text(_joined(pieces, np.int32), tuple(column.place))
-        if name in TEXT:
-            table.texts[name] = text
-        else:
-            table.ints[name] = columns.numbered(table.where, table.names[name], name, text)
+    elif name in TEXT:
+        table.texts[name] = Text(_joined(pieces, np.int32), tuple(column.place))
     else:
         table.ints[name] = _joined(pieces, np.int64)
 

@@ -95,7 +95,7 @@ def _path(document: Any, found: Any) -> str:
 class _Cells:
     """Rows of one table, column by column; `where` is the file and the table, for errors."""
 
-    def __init__(self, where: str, rows: Rows, wanted: Sequence[str] = ()) -> None:
+    def __init__(self, where: str, rows: Rows, wanted: Sequence[str]) -> None:
         self.where = where
         self.there: set[str] = set().union(*_objects(where, rows))
         self.columns: dict[str, list[Any]] = {name: [] for name in wanted if name in self.there}
@@ -288,10 +288,7 @@ def _whole_file(name: str, document: Mapping[str, Any], tables: Mapping[str, str
         metadata = {key: info[0][key] for key in keys} | metadata
     timed = {table: _table(f"{name}: {tables[table]}", table, rows(table))
              for table in NAMES if tables.get(table) and document[tables[table]] is not None}
-    sizes = [tuple(row.get(key) for key in ("variable_name", "type", "shape", "size"))
-             for row in rows("TensorInfo")]
     return facts.assemble(
         name, name, "json", summary=one("Summary"), metadata=metadata, tables=timed,
         throttled=rows("ThrottleSummary"), warnings=facts.messages(rows("Warning"), rows("Error")),
-        tensors=facts.tensors(f"{name}: {tables.get('TensorInfo')}",
-                              sizes))  # type: ignore[arg-type]
+        tensors=facts.tensors(f"{name}: {tables.get('TensorInfo')}", rows("TensorInfo")))
