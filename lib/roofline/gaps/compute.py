@@ -58,15 +58,13 @@ class Matmuls:
         self.flops[self.turns] = 0
         self.credit = self.flops * rates.credit[self.dtype]
 
-    @property
     def credits(self) -> float:
         """ns of credit in the window."""
         return float((self.credit * self.share).sum())
 
-    @property
     def all_credits(self) -> float:
         """ns of credit in the whole run."""
-        return float(self.credit.sum())
+        return float(self.credit[self.start < self.core.timeline.end].sum())
 
     def parts(self, throttled: list[tuple[float, Spans]], running: Spans,
               rates: Rates) -> Iterator[Part]:
@@ -88,7 +86,7 @@ class Matmuls:
             if cause == "throttle":
                 where = Spans.of(*_joined([spans for _, spans in throttled]))
             yield self._part(cause, rows, taken, ns, where)
-        ns = running.length - turning - self.credits - peeled
+        ns = running.length - turning - self.credits() - peeled
         yield Part("pipeline", self.core.core, ns, lambda: self._rest(left, running)[0],
                    lambda: self._rest(left, running)[1])
 
@@ -125,7 +123,7 @@ class Matmuls:
         """Credits against the entitlement: work that was not counted."""
         used = self.credit * self.share
         return replace(self._part("uncounted work", np.arange(used.size), used,
-                                  self.credits - t_best),
+                                  self.credits() - t_best),
                        owned=lambda: (self.rows[np.flatnonzero(used)], None))
 
     def _rest(self, left: Floats, running: Spans) -> tuple[Spans, Owned]:

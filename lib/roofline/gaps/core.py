@@ -150,6 +150,10 @@ class Core:
         """Bytes of traffic in the window; a packet that it cuts counts by its share."""
         return float((self.nbytes * self.share(self.moves.start, self.moves.end)).sum())
 
+    def all_moved(self) -> float:
+        """Bytes of traffic in the whole run."""
+        return float(self.nbytes[self.moves.start < self.timeline.end].sum())
+
     @property
     def nbytes(self) -> Ints:
         """The bytes of each traffic packet."""

@@ -259,8 +259,9 @@ def ledger(profile: "Profile | Prediction", machine: Machine | str, count: Any =
     t = end if total is None else float(total) * 1e9
     inside, rounding = (0, end), t - end
     if window is not None:
-        last = max(end, math.ceil(round(t, 6))) if of.span is None else end + 1
-        inside, rounding = _cut(window, end, last)
+        if of.span and round(t) == of.span[1] - of.span[0]:
+            t = of.span[1]  # a part's total time is its own
+        inside, rounding = _cut(window, end, max(end, math.ceil(round(t, 6))))
         t = float(window[1] - window[0])
 
     kind = kinds(timeline)
@@ -278,9 +279,9 @@ def ledger(profile: "Profile | Prediction", machine: Machine | str, count: Any =
     matmuls = priced() if (roof or _binds(best)) != "memory" else []
     if not given:  # the roof is the whole run's, so that windows of it add up
         roof = roof or _binds({
-            "compute": sum(own.all_credits for own in matmuls),
-            "memory": sum(float(core.nbytes.sum()) for core in cores) / rates.bw})
-        best = {"compute": sum(own.credits for own in matmuls) / len(cores),
+            "compute": sum(own.all_credits() for own in matmuls),
+            "memory": sum(core.all_moved() for core in cores) / rates.bw})
+        best = {"compute": sum(own.credits() for own in matmuls) / len(cores),
                 "memory": sum(core.moved() for core in cores) / rates.bw / len(cores)}
     roof = roof or _binds(best)
     if roof == "compute" and not len(timeline.instructions):
