@@ -530,6 +530,15 @@ def test_without_a_type_transposes_are_unknown():
     assert sum("transposes and no work is unknown" in text for text in own.warnings) == 1
 
 
+def test_a_matmul_of_no_type_may_be_a_transpose():
+    document = small()
+    document["instruction"][3]["instruction_type"] = ""
+    assert "instructions.transpose" in read(document).timeline.unknown
+    document["instruction"][3]["instruction_type"] = "TRANSPOSE"
+    document["instruction"][2]["instruction_type"] = ""  # of another row it says nothing
+    assert "instructions.transpose" not in read(document).timeline.unknown
+
+
 @pytest.mark.parametrize(("on", "off"), [("transpose_mode=ENABLED", "transpose_mode=DISABLED"),
                                          ("is_transpose=True", "is_transpose=False")])
 def test_the_weights_tell_transposes_too(on, off):

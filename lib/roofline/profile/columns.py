@@ -426,7 +426,6 @@ def _instructions(table: Table, cores: int, unknown: set[str], notes: list[str])
     table.refuse(own.moving >= 2**31, "operands", f"K, M, N in 0..{2**31 - 1}", own.moving)
     own = own.take(order)
     matmul = opcode.among(MATMUL)[order]
-    weights = _weights(core, matmul, opcode.among(WEIGHTS)[order])
     dtype, K, M, N = (np.where(matmul, column, 0) for column in own[:4])
     area = K.astype(np.int64) * M
     told = matmul & (work > 0) & (area > 0)
@@ -435,7 +434,10 @@ def _instructions(table: Table, cores: int, unknown: set[str], notes: list[str])
     if odd:
         notes.append(f"{odd:,} of {int(matmul.sum()):,} matmuls: elements are not K x M x N of "
                      "the operands")
-    mode = np.where(weights >= 0, own.mode[weights], 0) if size else own.mode
+    mode = own.mode
+    if mode.any():
+        weights = _weights(core, matmul, opcode.among(WEIGHTS)[order])
+        mode = np.where(weights >= 0, mode[weights], 0)
     transpose = _transposes(table, order, matmul, mode, unknown, notes)
     steps = np.ones(size, np.int8)
     steps[matmul] = _steps(table, order[matmul], core[matmul], mode[matmul], transpose[matmul],
@@ -469,8 +471,9 @@ def _weights(core: Whole, matmul: NDArray[np.bool_], loads: NDArray[np.bool_]) -
 def _transposes(table: Table, order: Ints, matmul: NDArray[np.bool_], mode: Whole,
                 unknown: set[str], notes: list[str]) -> NDArray[np.bool_]:
     """MATMUL rows that only move data: as their type says, else as their LDWEIGHTS does."""
-    if "kind" in table.texts:
-        return matmul & table.texts["kind"].among("TRANSPOSE")[order]
+    kind = table.texts.get("kind")
+    if kind is not None and not kind.among("")[order][matmul].any():
+        return matmul & kind.among("TRANSPOSE")[order]
     if (mode[matmul] & (MOVES | WORKS) != 0).all():
         return matmul & (mode & MOVES != 0)
     unknown.add("instructions.transpose")
@@ -500,6 +503,7 @@ def _steps(table: Table, rows: Ints, core: Whole, mode: Whole,
         unknown.add("instructions.passes")
         notes.append("which matmul rows are passes of one fp32 matmul is unknown, so FLOPs may "
                      "count twice: it takes operands, and bir_id or fp32_mode in them")
+    if doubtful.any() or not fp32.any():
         return np.ones(len(rows), np.int64)
     pc = table.ints["pc"][rows] if "pc" in table.ints else None
     steps = passes(core, group, pc, fp32, *own[1:5])
