@@ -10,6 +10,7 @@ so that a mistake in reading shows, too.
 """
 
 import itertools
+import math
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -89,8 +90,8 @@ class Case:
     span: tuple[int, int] | None = None
 
 
-class Unknown(Exception):
-    """The dtype of a matmul that is useful, where no other tells."""
+class Refused(Exception):
+    """A run, or a part of one, that has no ledger."""
 
 
 @dataclass
@@ -152,7 +153,7 @@ def parse(document: dict) -> Case:
     packets = [Packet(int(p["subgraph"][2:]), int(p["dma_engine"]), p["timestamp"],
                       p["timestamp"] + p["duration"], p["transfer_size"],
                       p["queue_type"] != "instruction" and p["transfer_size"] > 4)
-               for p in document["dma"] if p["duplicate"] != "yes"]
+               for p in document["dma"] if p.get("duplicate") != "yes"]
     throttles = [Throttle(int(t["subgraph"][2:]), t["timestamp"], t["timestamp"] + t["duration"],
                           t["k"], t["n"]) for t in document["ham"]]
     start = lambda row: row.start  # noqa: E731
@@ -168,6 +169,13 @@ def parse(document: dict) -> Case:
 def covered(events) -> set[int]:
     """The nanoseconds in which one of these runs."""
     return {t for event in events for t in range(event.start, event.end)}
+
+
+def left_by(taken, start: int, stop: int) -> list[tuple[int, int]]:
+    """The longest stretches of [start, stop) in which no ns is taken."""
+    left = [t for t in range(start, stop) if t not in taken]
+    return [(t, next(s for s in itertools.count(t) if s == stop or s in taken))
+            for t in left if t == start or t - 1 in taken]
 
 
 @dataclass
@@ -212,15 +220,15 @@ class Core:
     def engine_busy(self, engine: str) -> set[int]:
         return covered(r for r in self.rows if r.engine == engine and not r.issues)
 
-    def places(self, roof: str) -> dict[int, object]:
+    def places(self, roof: str, over: int) -> dict[int, object]:
         """ns -> its place: a cause, or the index of a MATMUL, or "packets" under the memory roof.
 
-        Of the whole core; whoever asks for less takes less.
+        Of the whole core; whoever asks for less takes less. over: when the last core stops working.
         """
         M0, M1 = self.roof_times(roof)
         inner = self._by_slots(M0, M1) if roof == "compute" else self._by_packets(M0, M1)
         found = {}
-        for t in range(max(self.Z, self.case.end)):
+        for t in range(max(over, self.case.end)):
             if t < min(self.D0, M0):
                 found[t] = "start"
             elif t < M0:
@@ -229,6 +237,8 @@ class Core:
                 found[t] = inner[t]
             elif t < self.Z:
                 found[t] = "tail"
+            elif t < over:
+                found[t] = "wait for the other core"
             else:
                 found[t] = "end"
         return found
@@ -247,29 +257,25 @@ class Core:
                 inner[t] = "pipeline"
             elif t in loading:
                 inner[t] = "weight load"
-        t = M0
-        while t < M1:
-            if t in inner:
-                t += 1
-                continue
-            stop = next(s for s in itertools.count(t) if s == M1 or s in inner)
-            blamed = self._blamed(t, stop)
-            for ns in range(t, stop):
+        for start, stop in left_by(inner, M0, M1):
+            blamed = self._blamed(start, stop)
+            for ns in range(start, stop):
                 engine = next((e for e in WAITS if ns in busy[e]), None)
                 inner[ns] = (blamed or (engine and f"wait for {engine}")
                              or ("wait for DMA" if ns in moving else "idle"))
-            t = stop
         return inner
 
     def _blamed(self, start: int, stop: int) -> str | None:
         """Whom the Tensor row that ends this gap waited for, as far as its predecessors tell."""
         waiting = next((row for row in self.tensor if row.start == stop), None)
+        others = [row for row in (waiting.after if waiting else ())
+                  if row.works and not row.on_tensor]
         latest = None
-        for row in waiting.after if waiting else ():
-            if row.works and (latest is None or row.end > latest.end):
+        for row in others:
+            if row.end > start and (latest is None or row.end > latest.end):
                 latest = row
-        if latest is None or latest.end <= start or latest.on_tensor:
-            return None
+        if latest is None:  # a transfer goes on when the row that started it is over
+            return "wait for DMA" if any(row.issues for row in others) else None
         moved = latest.issues or latest.engine == "sync"  # that engine only moves data
         return "wait for DMA" if moved else f"wait for {latest.engine}"
 
@@ -277,13 +283,27 @@ class Core:
         moving, other = covered(self.traffic), covered(self.other)
         busy = {engine: self.engine_busy(engine) for engine in ("tensor", *WAITS)}
         issuing = covered(row for row in self.rows if row.issues)
+        late = self._latency(moving, M0, M1)
         inner: dict[int, object] = {}
         for t in range(M0, M1):
             engine = next((e for e in busy if t in busy[e]), None)
             inner[t] = ("packets" if t in moving else f"wait for {engine}" if engine else
                         "DMA issue" if t in issuing else
-                        "instruction fetch" if t in other else "idle")
+                        "instruction fetch" if t in other else
+                        "DMA latency" if t in late else "idle")
         return inner
+
+    def _latency(self, moving: set[int], M0: int, M1: int) -> set[int]:
+        """When no packet moves, but one is to come, or what has come is about to be told."""
+        issues, late = [row for row in self.rows if row.issues], set()
+        for start, stop in left_by(moving, M0, M1):
+            before = max((p.start for p in self.traffic if p.start <= start), default=-1)
+            for ns in range(start, stop):
+                issued = any(before < row.end <= ns for row in issues)
+                told = (earlier for row in issues if ns < row.start < stop for earlier in row.after)
+                if issued or any(row.issues and row.end <= ns for row in told):
+                    late.add(ns)
+        return late
 
 
 def inside(start: int, end: int, window: tuple[int, int]) -> float:
@@ -332,18 +352,25 @@ class Roofs:
 # --- the ledger ----------------------------------------------------------------------------------
 
 
-def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = ()) -> Swept:
+def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = (),
+          roof: str | None = None) -> Swept:
     """The ledger of a case, ns by ns.
 
+    roof   "compute" or "memory", where it is not the one that binds
     skip   causes that are not told apart, to see that a test would notice
     """
     roofs, E = Roofs(machine), case.end
     window = window or case.span
     T, (a, b) = (case.total, (0, E)) if window is None else (window[1] - window[0], window)
+    if not 0 <= a <= b <= max(E, math.ceil(round(case.total, 6))):
+        raise Refused(f"{window} is no part of the run")
     part = (min(a, E), min(b, E))
     numbers = {row.core for row in case.rows} | {p.core for p in case.packets}
     cores = [core for core in (Core(case, number) for number in sorted(numbers)) if core.works]
     w = len(cores)
+    if not cores or any(core.Z > E for core in cores):
+        raise Refused("nothing works, or after the end")
+    over = max(core.Z for core in cores)
 
     counted = count.work if count else {}
     known = counted or {r.dtype for core in cores for r in core.matmuls
@@ -353,34 +380,34 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
     def of_row(row: Row) -> str:
         """What a useful MATMUL multiplies."""
         if not row.dtype and not fastest and not row.transpose:
-            raise Unknown(row)
+            raise Refused(f"what does {row} multiply?")
         return row.dtype or fastest or "bf16"
 
     def credited(row: Row) -> str:
         return of_row(row) if not counted or of_row(row) in counted else fastest
 
-    def least(part) -> dict[str, float]:
-        """T_best at either roof, of the count or of what happened in a part of the run."""
-        if count:
-            compute = sum(W / roofs.peak(d) for d, W in count.work.items())
-            nbytes = count.hbm_bytes
-        else:
-            compute = sum(row.flops / roofs.peak(of_row(row)) * inside(*slot, part)
-                          for core in cores
-                          for row, slot in zip(core.matmuls, core.slots(), strict=True))
-            nbytes = sum(p.nbytes * inside(p.start, p.end, part)
-                         for core in cores for p in core.traffic)
-        return {"compute": compute / w, "memory": nbytes / (w * roofs.bw)}
+    def least(roof: str, part) -> float:
+        """T_best at this roof, of the count or of what happened in a part of the run."""
+        if roof == "memory":
+            return (count.hbm_bytes if count else sum(
+                p.nbytes * inside(p.start, p.end, part) for core in cores for p in core.traffic
+            )) / (w * roofs.bw)
+        return (sum(W / roofs.peak(d) for d, W in count.work.items()) if count else sum(
+            row.flops / roofs.peak(of_row(row)) * inside(*slot, part) for core in cores
+            for row, slot in zip(core.matmuls, core.slots(), strict=True))) / w
 
-    whole = least((0, E))
-    roof = "compute" if whole["compute"] >= whole["memory"] else "memory"
-    t_best = least(part)[roof]
+    if roof is None:
+        binds = least("compute", (0, E)) >= least("memory", (0, E))
+        roof = "compute" if binds else "memory"
+    t_best = least(roof, part)
+    if roof == "compute" and not case.rows:
+        raise Refused("packets do not tell when the Tensor Engine ran")
 
     rows: Counter[str] = Counter()
     where: dict[str, set[tuple[int, int]]] = defaultdict(set)
     matmuls: dict[str, list[tuple[Row, int, int]]] = defaultdict(list)
     for core in cores:
-        places = core.places(roof)
+        places = core.places(roof, over)
         for t in range(*part):
             where[places[t]].add((core.number, t))
         tally = Counter(places[t] for t in range(*part))
