@@ -254,6 +254,15 @@ def test_rows_without_flops_of_their_own_show_no_passes():
     assert causes(found) == {"unexplained": (-ONE, 0, 0)} and not found.notes
 
 
+@pytest.mark.parametrize("counted", [2, 1])  # by the summary: each pass, or the matmul
+def test_passes_are_known_by_sizes_where_a_file_has_no_flops_of_rows(counted):
+    fp32 = {"dtype": "fp32", "passes": 2, "macs": 0}
+    of = rows(fp32, fp32, unknown=["instructions.macs"])
+    found = compare(Count({"fp32": ONE}), made(counted * ONE, 0, 0, timeline=of))
+    assert causes(found) == ({"fp32 passes": (ONE, 0, 0)} if counted == 2 else {})
+    assert not any("fp32 passes" in note for note in found.notes)
+
+
 def test_rows_that_cannot_tell_passes_are_no_evidence():
     """Two fp32 rows, one matmul; without an id of the compiler's instruction they look like two."""
     lacks = rows({"dtype": "fp32"}, {"dtype": "fp32"}, unknown=["instructions.passes"])

@@ -12,6 +12,7 @@ import timelines
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline import machine
 from roofline import profile as profiles
 from roofline.profile import Profile, ProfileError, formulas
 from roofline.profile.formulas import REASONS
@@ -154,6 +155,125 @@ def test_how_well_a_figure_comes_out():
                          (5e-8, (formulas.SINGLE,)), (1e-6, (formulas.OPEN,)),
                          (2e-5, (formulas.OPEN,))):  # what T as whole cycles would hide
         assert made(FUSED | {name: FUSED[name] * (1 - off)}).check()[name].reasons == reasons
+
+
+def test_a_percent_as_the_viewer_shows_it_is_named():
+    """5.88 for 0.0588: text copied from the viewer; 1.02 times that is nothing known."""
+    for name in FIGURES:
+        if name.endswith("_percent") and name != REACH:
+            row = made(FUSED | {name: 100 * FUSED[name]}).check()[name]
+            assert (row.agrees, row.reasons) == (False, (formulas.HUNDRED,)), row
+            row = made(FUSED | {name: 102 * FUSED[name]}).check()[name]
+            assert (row.agrees, row.reasons) == (False, (formulas.OPEN,)), row
+    row = made(FUSED | {REACH: 100}).check()[REACH]
+    assert (row.agrees, row.reasons) == (False, (formulas.HUNDRED,))
+    assert "printed as 0..100" in formulas.REASONS
+
+
+def test_a_chip_and_its_cores_may_be_named_where_the_file_does_not():
+    bare = made(FUSED, metadata={}, cores=1)
+    assert bare.check().compared == 1  # the intensity
+    for chip in ("trn2", machine.get("trn2")):
+        check = bare.check(chip, cores=2)
+        assert check.agree and check.constants.cores == (2,)
+        assert check["mfu_estimated_percent"].reasons == (formulas.DIGITS,)
+        assert repr(check).endswith(
+            "c 2; from machine trn2, as given, where the file says nothing, c as given")
+    assert bare.check("trn2", cores=1)["mfu_estimated_percent"].agrees is False
+    own = made(FUSED | {"instance_type": "trn2.3xlarge"}).check("trn1", cores=1)  # the file's hold
+    assert own.agree and own.constants.source == "the file" and own.constants.cores == (2,)
+    unknown = made(FUSED | {"instance_type": "trn9.1xlarge"}, metadata={}, cores=2)
+    assert unknown.check("trn2").agree
+
+
+@pytest.mark.parametrize("wrong", [{"machine": "trn9"}, {"machine": "h100"}, {"machine": 7},
+                                   {"cores": 3}, {"cores": "two"}])
+def test_a_check_takes_chips_and_cores_that_there_are(wrong):
+    with pytest.raises(ProfileError, match=r"expected one of trn1, inf2, trn2, trn3, and 1 or 2"):
+        made(FUSED).check(**wrong)
+
+
+# --- the rows of the timeline against the summary -------------------------------------------------
+
+RUN = dict(matmuls=[(0, 100), (100, 200), (300, 400, {"transpose": True})],
+           vector=[(50, 150, {"read": 70}), (160, 260, {"written": 3})],
+           packets=[(0, 90), (95, 99)])
+# By hand: three matmuls of 2 x 128 x 128 x 512 FLOPs; each engine's stretches, and any engine's.
+SUMS = {"hardware_flops": 3 * 2 * 128 * 128 * 512, "transpose_flops": 2 * 128 * 128 * 512,
+        "matmul_instruction_count": 3, "tensor_engine_instruction_count": 3,
+        "vector_engine_instruction_count": 2, "hbm_read_bytes": 70, "hbm_write_bytes": 3,
+        "tensor_engine_active_time": 300e-9, "vector_engine_active_time": 200e-9,
+        "dma_active_time": 94e-9, "total_active_time": 360e-9}
+
+
+def run(**rows):
+    return timelines.profile(timelines.timeline(**{**RUN, **rows}), summary=SUMS,
+                             metadata={"explorer_version": "2.28.1"})
+
+
+def differs(profile):
+    return {row.name for row in profile.check() if row.agrees is False}
+
+
+def test_rows_that_add_up_to_the_summary_say_so():
+    check = run().check()
+    assert check.agree and {row.name for row in check if row.printed is not None} == {
+        *SUMS, "instruction ids"}
+    assert check["hardware_flops"].reasons == (formulas.ROWS,)
+    assert check["total_active_time"].reasons == (formulas.STRETCHES,)
+    assert [row for row in run().window(0, 200).check() if row.agrees is False] == []
+
+
+def test_rows_that_are_lost_or_doubled_show_in_every_sum_that_they_change():
+    work = {"hardware_flops", "matmul_instruction_count", "tensor_engine_instruction_count"}
+    assert differs(run(matmuls=RUN["matmuls"][:2])) == {
+        *work, "transpose_flops", "tensor_engine_active_time", "total_active_time"}
+    assert differs(run(matmuls=RUN["matmuls"] + [(0, 100)])) == work  # at the same time as one
+    assert differs(run(vector=RUN["vector"][:1])) == {
+        "vector_engine_instruction_count", "hbm_write_bytes", "vector_engine_active_time",
+        "total_active_time"}
+    assert differs(run(packets=[(95, 99)])) == {"dma_active_time"}
+    row = run(packets=[(95, 99)]).check()["dma_active_time"]
+    assert (row.printed, row.recomputed, row.reasons) == (94e-9, 4e-9, (formulas.UNLIKE_ROWS,))
+
+
+def test_active_times_may_differ_by_2_ns_a_stretch():
+    for more, agrees in ((4, True), (5, False), (-4, True), (-5, False)):
+        profile = run()
+        summary = {**profile.summary, "tensor_engine_active_time": (300 + more) / 1e9}
+        row = replace(profile, summary=summary).check()["tensor_engine_active_time"]
+        assert row.agrees is agrees, more  # 0 to 200 and 300 to 400
+
+
+def test_the_profilers_own_active_times_and_the_rows_must_both_come_out():
+    profile = run()
+    own = {(0, "tensor"): Spans.of(np.array([0, 300]), np.array([200, 400])),
+           (0, "vector"): Spans.of(np.array([50, 160]), np.array([150, 260]))}
+    fits = replace(profile, timeline=replace(profile.timeline, active=own))
+    assert fits.check().agree
+    for wrong in (run(matmuls=[(0, 100), (100, 120), (300, 400, {"transpose": True})]),
+                  replace(fits, timeline=replace(fits.timeline, active=own | {
+                      (0, "tensor"): Spans.one(0, 220)}))):
+        of = replace(wrong.timeline, active=wrong.timeline.active or own)
+        row = replace(wrong, timeline=of).check()["tensor_engine_active_time"]
+        assert (row.agrees, row.recomputed) == (False, pytest.approx(220e-9))
+
+
+def test_counts_of_instructions_prove_nothing_in_other_versions():
+    for said, agrees, why in ((2, None, formulas.UNLIKE), (3, True, formulas.ROWS)):
+        other = replace(run(), summary=SUMS | {"matmul_instruction_count": said},
+                        metadata={"explorer_version": "2.31"})
+        row = other.check()["matmul_instruction_count"]
+        assert (row.agrees, row.reasons) == (agrees, (why,))
+
+
+def test_an_id_names_one_instruction():
+    profile = run()
+    own = profile.timeline.instructions
+    twice = replace(own, id=np.where(own.id == own.id[1], own.id[0], own.id))
+    row = replace(profile, timeline=replace(profile.timeline, instructions=twice)
+                  ).check()["instruction ids"]
+    assert (row.printed, row.recomputed, row.agrees) == (5, 4, False)
 
 
 def test_chips_whose_cores_are_never_paired_have_c_1():
@@ -443,11 +563,31 @@ def test_passes_that_record_a_share_each_are_one_matmul_too():
     assert dict(profile.count.work) == {"fp32": ONE}
 
 
-def test_rows_that_are_missing_are_like_the_others():
+@pytest.mark.parametrize("said", [1, 4])  # rows are doubled, or missing
+def test_rows_with_other_flops_than_the_summary_are_no_count(said):
     of = timelines.timeline(matmuls=[(0, 10), (10, 20, {"dtype": "fp32"})])
-    profile = timelines.profile(of, summary=HBM | {"hardware_flops": 4 * ONE,
+    profile = timelines.profile(of, summary=HBM | {"hardware_flops": said * ONE,
                                                    "transpose_flops": 0})
-    assert dict(profile.count.work) == {"bf16": 2 * ONE, "fp32": 2 * ONE}
+    with pytest.raises(ProfileError, match=f"{said * ONE:,} FLOPs that the rows do not split: they "
+                                           f"have {2 * ONE:,}, so rows are missing or doubled"):
+        profile.count  # noqa: B018
+    assert dict(profile.counted("bf16").work) == {"bf16": said * ONE}
+    assert dict(profile.window(0, 10).count.work) == {"bf16": ONE}
+
+
+def test_rows_without_flops_count_by_their_sizes():
+    """Two passes of fp32 and one matmul of bf16; the summary counts each row, or each matmul."""
+    fp32 = {"dtype": "fp32", "passes": 2, "macs": 0}
+    of = timelines.timeline(matmuls=[(0, 10, fp32), (10, 20, fp32), (20, 30, {"macs": 0})],
+                            unknown=["instructions.macs"])
+    for rows in (3, 2):
+        summary = HBM | {"hardware_flops": rows * ONE, "transpose_flops": 0}
+        profile = timelines.profile(of, summary=summary)
+        assert dict(profile.count.work) == {"fp32": ONE, "bf16": ONE}
+        assert profile.matmul_flops["fp32"].counted == (rows - 1) * ONE
+    other = timelines.profile(of, summary=HBM | {"hardware_flops": 4 * ONE, "transpose_flops": 0})
+    with pytest.raises(ProfileError, match="rows are missing or doubled"):
+        other.count  # noqa: B018
 
 
 def test_rows_without_flops_have_those_of_their_sizes_and_the_reverse():
@@ -664,4 +804,7 @@ def test_what_a_profile_shows():
     assert max(map(len, shown.splitlines())) <= 100
     part = repr(timelines.profile(timelines.timeline(**ROWS)).window(5, 20))
     assert "from 5 to 20 ns" in part and "5 instructions, 2 DMA packets" in part
-    assert "cores that worked: 0" in part
+    assert "core 0 of 1 worked" in part
+    pair = timelines.timeline(vector=[(0, 9), (9, 20, {"core": 1})], cores=2)
+    assert "cores 0, 1 of 2 worked" in repr(timelines.profile(pair))
+    assert "no core of 2 worked" in repr(timelines.profile(timelines.timeline(cores=2)))

@@ -1,7 +1,8 @@
 """How the profiler gets its summary's figures from its counters, and whether they come out.
 
 Question  does this file's AI, ratio, MFU, HFU, MBU follow from its own FLOPs, bytes and time?
-Answer    one function a formula; check(profile) -> Check: printed, recomputed, agree, reason
+Answer    one function a formula; check(profile) -> Check, a Figure a row: printed, recomputed,
+          agrees, reasons; rows(profile): the summary against the rows of the timeline
 Assumes   the formulas of profiler 2.26 to explorer 2.32; a "percent" is a fraction 0..1
 Ignores   whether a formula is fair: the ratio is one core's peak over a stack that two cores share
 
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
-from .. import machine, units
+from .. import machine as machines
+from .. import units
 from ..table import aligned
 from ..timeline import Spans
 
@@ -75,6 +77,8 @@ def cycles(time: float, clock: float) -> int:
 # --- what goes in ---------------------------------------------------------------------------------
 
 
+NEURON = tuple(key for key in machines.ALL
+               if "cores_per_hbm_stack" in machines.get(key, "device").facts)
 HALF_BIT = 2.0**-24  # relative: half a step of a number of 32 bits
 
 
@@ -125,8 +129,8 @@ class Constants:
     """The profiler's hardware figures; None where neither the file nor machine has one.
 
     p1, bw, clock   FLOP/s of one core, B/s of one HBM stack, Hz of cycle counts
-    cores           c, or both possible ones where the file does not say, the likelier first
-    source          "the file", or the machine that stood in
+    cores           c, or both possible ones where nothing says which, the likelier first
+    source          "the file", or what stood in for it
     """
 
     p1: float | None
@@ -136,8 +140,12 @@ class Constants:
     source: str
 
     @classmethod
-    def of(cls, profile: "Profile") -> "Constants":
-        """From metadata (clocks in GHz); what it lacks, from the machine of its instance_type."""
+    def of(cls, profile: "Profile", machine: str | machines.Machine | None = None,
+           cores: int | None = None) -> "Constants":
+        """From metadata (clocks in GHz); what it lacks, from the machine of its instance_type.
+
+        machine, cores   what stands in where the file says neither chip nor cores
+        """
         given = [number(profile, f"tensor_engine_{name}")
                  for name in ("clock_freq", "num_rows", "num_cols")]
         clock, rows, columns = given
@@ -146,20 +154,26 @@ class Constants:
         bw = number(profile, "hbm_ddr_bandwidth")
         ghz = number(profile, "neuroncore_clock_freq")
         base = None if ghz is None else ghz * 1e9
-        cores = (profile.cores,) if "num_physical_cores" in profile.metadata else (
+        told = "num_physical_cores" in profile.metadata
+        both = (profile.cores,) if told else (cores,) if cores else (
             profile.cores, 3 - profile.cores)
-        key = re.match(r"[a-z]{3}\d", str(profile.get("instance_type") or ""))
-        if None not in (p1, bw, base) or not key or key[0] not in machine.ALL:
-            return cls(p1 or None, bw or None, base or None, cores, "the file")
-        core, device = machine.get(key[0]), machine.get(key[0], "device")
+        by_hand = ", c as given" * bool(cores and not told)
+        named = re.match(r"[a-z]{3}\d", str(profile.get("instance_type") or ""))
+        own = named is not None and named[0] in machines.ALL
+        key = named[0] if named and own else (
+            machine.key if isinstance(machine, machines.Machine) else machine)
+        if None not in (p1, bw, base) or not key:
+            return cls(p1 or None, bw or None, base or None, both, f"the file{by_hand}")
+        core, device = machines.get(key), machines.get(key, "device")
         stack = device.facts.get("hbm_stack_bandwidth")
         clocks = core.facts.get("base_clock")
         return cls(p1 or core.peak("bf16"),
                    bw or (stack.value if stack else
                           device.bw() / device.facts["hbm_stacks"].value),
                    base or (clocks.value if clocks else None),
-                   cores if device.facts["cores_per_hbm_stack"].value > 1 else (1,),
-                   f"machine {key[0]}, where the file says nothing")
+                   both if device.facts["cores_per_hbm_stack"].value > 1 else (1,),
+                   f"machine {key}{'' if own else ', as given'}, where the file says nothing"
+                   f"{by_hand}")
 
 
 def throttle_limit(profile: "Profile", core: int) -> float | None:
@@ -201,14 +215,18 @@ LIMITS = "sum of active share x limit; time without an event counts as 0"
 UNLIKE = "not comparable between versions"
 OURS = "ours: an upper limit, as time without a throttle row counts as free, start-up too"
 NEEDS_ADJUSTED = "needs adjusted FLOPs, which the file does not print: 1/4 to 4 times as many"
+HUNDRED = "printed as 0..100"
+ROWS = "sum of the rows of the timeline"
+STRETCHES = "rows of the timeline, to 2 ns for each stretch of time"
+UNLIKE_ROWS = "rows of the timeline are missing, doubled or of another run"
 CIRCULAR = "cannot fail: FLOPs are left out, and 0 by this very figure"
 CAPPED = "cannot fail: more than 1 is printed as 1"
 NOT_PRINTED = "not printed"
 ABSENT = "an input is absent"
 OPEN = "unexplained"
 REASONS = (DIGITS, SINGLE, PRINTED, ADJUSTED, MODEL, *CORES.values(), SLOWER, NO_WORK,
-           NO_TRANSPOSES, NO_HLO, LIMITS, UNLIKE, OURS, NEEDS_ADJUSTED, CIRCULAR, CAPPED,
-           NOT_PRINTED, ABSENT, OPEN)
+           NO_TRANSPOSES, NO_HLO, LIMITS, UNLIKE, OURS, NEEDS_ADJUSTED, HUNDRED, ROWS, STRETCHES,
+           UNLIKE_ROWS, CIRCULAR, CAPPED, NOT_PRINTED, ABSENT, OPEN)
 ADJUSTS = (2, 30)    # from here on the percentages count adjusted FLOPs
 FALLS_BACK = (2, 28)  # from here on mfu_estimated is mfu_inst where there is no model_flops
 
@@ -293,22 +311,32 @@ def _shown(value: object) -> str:
     return f"{value:,}" if whole else units.significant(value, 6)
 
 
-def check(profile: "Profile") -> Check:
+def check(profile: "Profile", machine: str | machines.Machine | None = None,
+          cores: int | None = None) -> Check:
     """Every figure of the summary that a formula gives, recomputed.
 
     Where versions differ each way is tried, that of the file's version first; the one that comes
     out is named. So is c, for all figures at once, where the file does not say it. What is not
-    printed is still recomputed.
+    printed is still recomputed. Then what the rows of the timeline say: `rows`.
+
+    machine, cores   the chip ("trn2") and physical cores, where the file says neither
+    Raises ProfileError for a machine that is no Neuron chip, or other cores than 1 and 2.
     """
-    of = Constants.of(profile)
+    chip = getattr(machine, "key", machine)
+    if chip not in (None, *NEURON) or cores not in (None, 1, 2):
+        from .record import ProfileError  # which imports this module
+
+        raise ProfileError(f"check: machine={str(chip)[:40]!r}, cores={str(cores)[:40]}: expected "
+                           f"one of {', '.join(NEURON)}, and 1 or 2 physical cores")
+    of = Constants.of(profile, machine, cores)
     tried = {c: _figures(profile, of, c) for c in of.cores}
     best = max(tried, key=lambda c: sum(row.agrees is True for row in tried[c]))
-    rows = tried.pop(best)
+    figures = tried.pop(best)
     for other in tried.values():  # what comes out with another c as well does not show c
-        rows = [row if not row.agrees or row.recomputed == twin.recomputed else
-                replace(row, reasons=(*row.reasons, CORES[best]))
-                for row, twin in zip(rows, other, strict=True)]
-    return Check((*rows, *_limits(profile)), of)
+        figures = [row if not row.agrees or row.recomputed == twin.recomputed else
+                   replace(row, reasons=(*row.reasons, CORES[best]))
+                   for row, twin in zip(figures, other, strict=True)]
+    return Check((*figures, *_limits(profile), *rows(profile)), of)
 
 
 Way = tuple[float | None, tuple[str, ...]]  # what a formula gives, and on what grounds
@@ -405,6 +433,9 @@ def _figure(profile: "Profile", name: str, ways: Sequence[Way],
     for value, why in known:
         if how := _agrees(figure, value, SLOWER in why, profile):
             return Figure(name, printed, value, True, (how, *why) if how not in why else why)
+    if name.endswith("_percent") and any(
+            _agrees(figure, 100 * value, False, profile) for value, _ in known if value):
+        return Figure(name, printed, first, False, (HUNDRED,))
     if why_not := excuse(figure, first):
         return Figure(name, printed, first, EXCUSED[why_not], (why_not,))
     return Figure(name, printed, first, False, (OPEN,))
@@ -442,6 +473,40 @@ def _slower(profile: "Profile", printed: float | None, value: float | None) -> b
     alone = profile.timeline is not None and len(profile.timeline.working) != 2
     return not alone and printed is not None and value is not None and (
         value < printed <= 1.01 * value)
+
+
+def rows(profile: "Profile") -> list[Figure]:
+    """Counters of the summary against the sums and stretches of the timeline's rows.
+
+    Sums must be equal; times may differ by 2 ns for each stretch, as rows are cut to whole ns, and
+    both the instructions and the profiler's own active times must come out. Instruction counts are
+    known to be of rows in 2.28 alone: elsewhere they prove nothing when they differ.
+    [] without a timeline, and for a part of a profile, whose summary is made of the rows.
+    """
+    of = profile.timeline
+    if of is None or profile.span is not None:
+        return []
+    whole = replace(profile, span=(0, of.end + 1))
+    found: list[Figure] = []
+    for name, value in whole.recounted().items():
+        printed = number(profile, name)
+        if printed is not None and not name.endswith("_time") and not name.startswith("dma_"):
+            agrees = printed == value or (
+                None if name.endswith("_count") and version(profile) != (2, 28) else False)
+            why = {True: ROWS, False: UNLIKE_ROWS, None: UNLIKE}[agrees]
+            found.append(Figure(name, printed, value, agrees, (why,)))
+    twice = whole.active(), replace(whole, timeline=replace(of, active={})).active()
+    for name, both in ((f"{name}_active_time", [one[name] for one in twice]) for name in twice[0]):
+        if (printed := number(profile, name)) is not None:
+            off = [abs(printed * 1e9 - spans.length) - 2 * len(spans) for spans in both]
+            worst = both[off.index(max(off))]
+            found.append(Figure(name, printed, worst.length / 1e9, max(off) <= 1e-3,
+                                (STRETCHES if max(off) <= 1e-3 else UNLIKE_ROWS,)))
+    if ids := len(of.instructions):
+        alone = len(np.unique(of.instructions.id))
+        found.append(Figure("instruction ids", ids, alone, ids == alone,
+                            (ROWS if ids == alone else UNLIKE_ROWS,)))
+    return found
 
 
 def _limits(profile: "Profile") -> list[Figure]:

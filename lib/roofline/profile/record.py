@@ -6,6 +6,7 @@ Assumes   whoever made it put names, units and order right, and its text is prin
 Ignores   the format of files (read, write) and what a figure should have been (formulas)
 """
 
+import functools
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from .. import units
 from ..count import Count
+from ..machine import Machine
 from ..table import aligned
 from ..timeline import DTYPES, ENGINES, MATMUL, Ints, Spans, Timeline
 from . import formulas
@@ -118,10 +120,9 @@ class Profile:
     def counted(self, dtype: str | None = None) -> Count:
         """W without transposes, an fp32 matmul once however many passes it took; Q at HBM.
 
-        The rows split W by dtype and tell passes from work; FLOPs of the summary that no row has
-        are split like those of the rows. Where rows cannot tell (see `matmul_flops`) `dtype` is
-        that of all FLOPs, and each pass counts, as it does in the summary. Else it is that of the
-        rows whose dtype the file does not have.
+        The rows split W by dtype and tell passes from work. Where they cannot (see `matmul_flops`)
+        or have other FLOPs than the summary, `dtype` is that of all FLOPs, and each pass counts,
+        as it does in the summary. Else it is that of the rows whose dtype the file does not have.
 
         Raises ProfileError where HBM bytes, FLOPs or transposes are unknown, or a dtype is needed.
         """
@@ -135,9 +136,10 @@ class Profile:
         if total < 0:
             raise ProfileError(f"{self.name}: summary.transpose_flops: got {-total:,} more than "
                                "hardware_flops; expected no more. The file is damaged")
-        work = {d: row.once for d, row in rows.items()} or {"": int(total)}
-        if counted not in (0, total):
-            work = {d: round(w * total / counted) for d, w in work.items()}
+        work = {d: row.once for d, row in rows.items()}
+        if work and total not in (counted, sum(work.values())):
+            work, why = {}, f"they have {counted:,}, so rows are missing or doubled"
+        work = work or {"": int(total)}
         if work.get("") and dtype is None:
             unsaid = f"that the rows do not split: {why}" if why else (
                 "of a dtype that the file does not tell")
@@ -171,6 +173,7 @@ class Profile:
             return {}, "how many of them are the passes of one fp32 matmul is not in the file"
         whole = np.prod([size.astype(np.int64) for size in sizes], axis=0)
         each = np.where(whole > 0, whole, macs)
+        macs = whole if self._unknown("instructions.macs") else macs
         found: dict[str, Flops] = {}
         for code in np.unique(dtype):
             rows = dtype == code
@@ -180,7 +183,9 @@ class Profile:
             once = sum(Fraction(2 * int(each[rows & (passes == n)].sum()), int(n))
                        for n in np.unique(passes[rows]))
             found[DTYPES[code]] = Flops(2 * int(macs[rows].sum()), round(once))
-        return found, ""
+        if macs is whole and sum(row.once for row in found.values()) == formulas.flops(self):
+            found = {name: Flops(row.once, row.once) for name, row in found.items()}
+        return found, ""  # sizes alone: whether each pass counts is for the summary to say
 
     @property
     def transposed(self) -> int | None:
@@ -221,22 +226,33 @@ class Profile:
                                f"0 <= t0 < t1 <= {last}, the end of the timeline")
         part = replace(self, span=(int(t0), int(t1)))
         cut = (t0 > 0 or t1 < self.timeline.end) and BOOKED not in self.warnings
-        return replace(part, summary=part._recounted(),
+        return replace(part, summary=part.recounted(),
                        warnings=(*self.warnings, *[BOOKED] * cut))
 
-    def _recounted(self) -> dict[str, Value]:
+    def active(self) -> dict[str, Spans]:
+        """Stretches within the span in which each engine, the DMA and any of them was active.
+
+        "tensor_engine", ..., "dma", "total"; without what the file does not tell.
+        """
+        assert self.timeline is not None and self.span is not None
+        of, inside = self.timeline, Spans.one(*self.span)
+        found = {} if self._unknown("instructions") else {
+            f"{engine}_engine": of.activity(engine) & inside for engine in ENGINES}
+        if not self._unknown("packets"):
+            found["dma"] = of.moving(traffic=False) & inside
+            if not self._unknown("instructions"):
+                found["total"] = functools.reduce(Spans.__or__, found.values())
+        return found
+
+    def recounted(self) -> dict[str, int | float]:
         """What the timeline decides within the span, by the profiler's names."""
         assert self.timeline is not None and self.span is not None
-        (t0, t1), of = self.span, self.timeline
-        own, packets, inside = of.instructions, of.packets, Spans.one(t0, t1)
-        found: dict[str, Value] = {"total_time": (t1 - t0) / 1e9}
-        busy, moved = Spans.none(), of.moving(traffic=False) & inside
+        (t0, t1), own, packets = self.span, self.timeline.instructions, self.timeline.packets
+        found: dict[str, int | float] = {"total_time": (t1 - t0) / 1e9, **{
+            f"{name}_active_time": spans.length / 1e9 for name, spans in self.active().items()}}
         starts = self.within(own.start)
         if not self._unknown("instructions"):
             for code, engine in enumerate(ENGINES):
-                active = of.activity(engine) & inside
-                busy = busy | active
-                found[f"{engine}_engine_active_time"] = active.length / 1e9
                 found[f"{engine}_engine_instruction_count"] = int(
                     (starts & (own.engine == code)).sum())
             matmuls = starts & own.is_opcode(MATMUL)
@@ -250,13 +266,9 @@ class Profile:
             for way, column in (("read", "read"), ("write", "written")):
                 if not self._unknown(f"instructions.{column}"):
                     found[f"hbm_{way}_bytes"] = int(getattr(own, column)[starts].sum())
-        if not self._unknown("packets"):
-            found["dma_active_time"] = moved.length / 1e9
-            if not self._unknown("packets.traffic"):
-                sent = packets.traffic & self.within(packets.start)
-                found["dma_transfer_total_bytes"] = int(packets.nbytes[sent].sum())
-            if not self._unknown("instructions"):
-                found["total_active_time"] = (busy | moved).length / 1e9
+        if not self._unknown("packets.traffic"):
+            sent = packets.traffic & self.within(packets.start)
+            found["dma_transfer_total_bytes"] = int(packets.nbytes[sent].sum())
         return found
 
     def _unknown(self, column: str) -> bool:
@@ -269,9 +281,14 @@ class Profile:
         return Clocks(tuple(Clock(name, formulas.number(self, key), includes)
                             for name, key, includes in CLOCKS))
 
-    def check(self) -> formulas.Check:
-        """The profiler's own figures (AI, ratio, MFU, HFU, MBU, ...) recomputed: formulas.check."""
-        return formulas.check(self)
+    def check(self, machine: str | Machine | None = None, cores: int | None = None
+              ) -> formulas.Check:
+        """The profiler's own figures and sums recomputed; each row has printed, recomputed,
+        agrees and reasons. See formulas.check.
+
+        machine, cores   the chip ("trn2") and physical cores (1, 2) where the file lacks them
+        """
+        return formulas.check(self, machine, cores)
 
     def needs(self, name: str) -> float:
         """A number of the summary. Raises ProfileError where it is absent or no number."""
@@ -299,9 +316,10 @@ class Profile:
         of = self.timeline
         lines.append("  no timeline" if of is None else
                      f"  {len(of.instructions):,} instructions, {len(of.packets):,} DMA packets; "
-                     f"cores that worked: {', '.join(map(str, of.working)) or 'none'}")
+                     + ("no core" if not of.working else f"core{'s' * (len(of.working) > 1)} "
+                        f"{', '.join(map(str, of.working))}") + f" of {of.cores} worked")
         return "\n".join([*lines, *(
-            textwrap.shorten(f"  warning: {text}", 100) for text in self.warnings)])
+            "  " + textwrap.shorten(f"warning: {text}", 98) for text in self.warnings)])
 
 
 @dataclass(frozen=True)
