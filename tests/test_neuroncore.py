@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import ROOT
 
-from roofline import gaps, machine, neuroncore, nki, profile
+from roofline import gaps, machine, neuroncore, nki, profile, units
 from roofline.count import Count
 from roofline.neuroncore import ModelError, predict
 from roofline.neuroncore.graph import graph
@@ -485,7 +485,29 @@ def test_prediction_names_machine_and_clock():
     assert p.clock == "total_time of a profile"
     c = NS["trn2"]
     assert p.benchmark == close(p.time - c["start"] - c["end"] + c["benchmark"])
-    assert "T_best" in repr(p) and "buffers 2" in repr(p)
+    assert "modelled" in repr(p) and "buffers 2" in repr(p) and "lnc2" not in repr(p)
+
+
+def row_of(p, name):
+    """Cells of the first line of a prediction's table that begins with this."""
+    return next(line.split(maxsplit=3) for line in repr(p).splitlines()
+                if line.strip().startswith(name))
+
+
+def test_a_prediction_says_where_its_time_goes():
+    run = ran(4, "copy", (8, 128, 2048))
+    p = predict(run)
+    assert row_of(p, "T_best")[3].startswith(f"{p.t_best / p.time:.0%} of the time")
+    assert "435.2 GB/s" in repr(p) and "nothing overlapped" in repr(p)
+    assert f"start {units.show(p.shares['start'] / 1e9, 's')}" in repr(p)
+    c = NS["trn2"]
+    assert p.shares["start"] == close(c["start"] + c["end"])
+    assert p.shares == {m: close(p.time - predict(run, without=m).time) for m in MECHANISMS}
+    assert "start" not in predict(run, without="start").shares
+    fitted = sum(row.kind == "fitted" for row in constants(machine.trn2).values())
+    assert f"{fitted} fitted" in repr(p) and "copy" in repr(p)
+    assert "no mechanism" in repr(predict(run, without="all"))
+    assert "no published time" in repr(predict(ran(4, "copy", (8, 128, 2048), target="trn3")))
 
 
 # --- one cause at a time -------------------------------------------------------------------------
@@ -540,8 +562,9 @@ def test_small_tiles_are_small_tiles(K, M, N, cause):
 
 def test_matmul_overhead_is_pipeline():
     run = ran(4, "resident_matmul", (128, 128), (128, 512), repeat=1000)
-    more = grown(predict(run, without=but("matmul"), constants={"matmul": 20e-9}),
-                 predict(run, without="all"))
+    more, none = (predict(run, without=but("matmul"), constants={"matmul": ns * 1e-9})
+                  for ns in (20, 0))
+    more = grown(more, none)
     assert more == {"pipeline": pytest.approx(1000 * 20, abs=5)}
 
 
@@ -594,7 +617,8 @@ def test_what_a_step_costs_besides_its_elements_is_a_wait_too():
     assert more == {"wait for vector": pytest.approx(29 * last, abs=5),
                     "tail": pytest.approx(last, abs=5)}
     # 30 starts cut to whole ns
-    more = grown(predict(run, without=but("weight load")), ideal, least=30)
+    loads = predict(run, without=but("matmul"), constants={"matmul": 0.0})
+    more = grown(loads, ideal, least=30)
     assert more == {"weight load": pytest.approx(30 * 128 / 4 / CLOCK, abs=30)}
 
 
@@ -623,7 +647,7 @@ def test_one_buffer_is_waiting_for_transfers():
     assert grown(one, many, least=10) == {"wait for DMA": pytest.approx(19 * load, abs=10)}
 
 
-def test_latency_of_a_copy_is_idle():
+def test_latency_of_a_copy_is_dma_latency():
     """One buffer, so every transfer waits for the one before; nothing runs meanwhile."""
     run = ran(4, "copy", (16, 128, 2048))
     more = grown(predict(run, without=but("latency", "buffers"), buffers=1),
@@ -633,7 +657,7 @@ def test_latency_of_a_copy_is_idle():
     assert sum(more.values()) == pytest.approx(32 * fixed, abs=5)
     assert more == {"fill": pytest.approx(c["dma_latency"], abs=2),
                     "end": pytest.approx(c["dma_receipt"], abs=2),
-                    "idle": pytest.approx(31 * fixed, abs=5)}
+                    "DMA latency": pytest.approx(31 * fixed, abs=5)}
 
 
 def test_extra_bytes_of_a_memory_bound_kernel_are_extra_bytes():
@@ -796,6 +820,9 @@ def test_rows_name_opcodes_and_lines_as_the_profiler_does():
     ({"buffers": 0}, "buffers: got 0"),
     ({"buffers": {"tile": 1.5}}, "buffers: got 1.5"),
     ({"machine": machine.trn1}, "machine.trn2"),
+    ({"machine": "trn2"}, "got 'trn2'"),
+    ({"without": None}, "without: got None"),
+    ({"constants": {"start": "1 us"}}, "start = '1 us'"),
     ({"machine": machine.get("trn2", "device")}, "scope device"),
 ])
 def test_it_says_what_it_cannot_take(options, said):

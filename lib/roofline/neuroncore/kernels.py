@@ -15,6 +15,7 @@ from ..nki import isa as nisa
 from ..nki import language as nl
 
 P = 128  # partitions; most rows and columns of a stationary tile
+F32 = nl.float32
 BANK = 512  # fp32 values of a PSUM bank; most columns of a moving tile
 
 
@@ -29,10 +30,10 @@ def read(x):
     of each transfer is kept, so that none can be dropped.
     """
     transfers, rows, columns = x.shape
-    y = nl.ndarray((rows, transfers), dtype=x.dtype, buffer=nl.shared_hbm)
-    kept = nl.ndarray((rows, transfers), dtype=x.dtype, buffer=nl.sbuf)
+    y = nl.ndarray((rows, transfers), x.dtype, nl.shared_hbm)
+    kept = nl.ndarray((rows, transfers), x.dtype)
     for i in range(transfers):
-        tile = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
+        tile = nl.ndarray((rows, columns), x.dtype)
         nisa.dma_copy(dst=tile, src=x[i])
         nisa.tensor_copy(dst=kept[:, nl.ds(i, 1)], src=tile[:, nl.ds(0, 1)])
     nisa.dma_copy(dst=y, src=kept)
@@ -46,8 +47,7 @@ def write(x):
     From pantheonneuron's notes: 128 partitions, one store after the other. Assumed: one source.
     """
     transfers, rows, columns = x.shape
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
+    y, tile = nl.ndarray(x.shape, x.dtype, nl.shared_hbm), nl.ndarray((rows, columns), x.dtype)
     nisa.dma_copy(dst=tile, src=x[0])
     for i in range(transfers):
         nisa.dma_copy(dst=y[i], src=tile)
@@ -57,7 +57,7 @@ def write(x):
 @nki.jit
 def hbm_copy(x):
     """HBM -> HBM, without SBUF: x [transfers, rows, elements]. From pantheonneuron's notes."""
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     for i in range(x.shape[0]):
         nisa.dma_copy(dst=y[i], src=x[i])
     return y
@@ -70,15 +70,13 @@ def vector_add(x, y):
     From the two CS149 write-ups, which say tile shape and number.
     """
     tiles, rows, columns = x.shape
-    z = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    z = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     for i in range(tiles):
-        x_tile = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
-        y_tile = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
-        z_tile = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
+        x_tile, y_tile = nl.ndarray((rows, columns), x.dtype), nl.ndarray((rows, columns), x.dtype)
+        z_tile = nl.ndarray((rows, columns), x.dtype)
         nisa.dma_copy(dst=x_tile, src=x[i])
         nisa.dma_copy(dst=y_tile, src=y[i])
-        nisa.tensor_tensor(dst=z_tile, data1=x_tile, data2=y_tile, op=nl.add,
-                           engine=nisa.engine.vector)
+        nisa.tensor_tensor(dst=z_tile, data1=x_tile, data2=y_tile, op=nl.add)
         nisa.dma_copy(dst=z[i], src=z_tile)
     return z
 
@@ -87,14 +85,13 @@ def vector_add(x, y):
 def transpose(x):
     """x [R, C] -> [C, R]: load 128 x 128, Tensor Engine, PSUM, SBUF, store. As the write-up."""
     R, C = x.shape
-    y = nl.ndarray((C, R), dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray((C, R), x.dtype, nl.shared_hbm)
     for r in range(0, R, P):
         for c in range(0, C, P):
-            tile = nl.ndarray((P, P), dtype=x.dtype, buffer=nl.sbuf)
-            flipped = nl.ndarray((P, P), dtype=x.dtype, buffer=nl.psum)
-            out = nl.ndarray((P, P), dtype=x.dtype, buffer=nl.sbuf)
+            tile, flipped = nl.ndarray((P, P), x.dtype), nl.ndarray((P, P), x.dtype, nl.psum)
+            out = nl.ndarray((P, P), x.dtype)
             nisa.dma_copy(dst=tile, src=x[r:r + P, c:c + P])
-            nisa.nc_transpose(dst=flipped, data=tile, engine=nisa.engine.tensor)
+            nisa.nc_transpose(dst=flipped, data=tile)
             nisa.tensor_copy(dst=out, src=flipped)
             nisa.dma_copy(dst=y[c:c + P, r:r + P], src=out)
     return y
@@ -112,24 +109,20 @@ def silu(x, fused=2):
             on Vector (its best: both busy). 2: one activation (kda-for-trainium: DMA and Scalar)
     """
     R, C = x.shape
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     for r in range(0, R, P):
-        tile = nl.ndarray((P, C), dtype=x.dtype, buffer=nl.sbuf)
-        out = nl.ndarray((P, C), dtype=x.dtype, buffer=nl.sbuf)
+        tile, out = nl.ndarray((P, C), x.dtype), nl.ndarray((P, C), x.dtype)
         nisa.dma_copy(dst=tile, src=x[r:r + P, :])
         if fused == 2:
             nisa.activation(dst=out, op=nl.silu, data=tile)
         elif fused == 1:
             nisa.activation(dst=out, op=nl.sigmoid, data=tile)
-            nisa.tensor_tensor(dst=out, data1=out, data2=tile, op=nl.multiply,
-                               engine=nisa.engine.vector)
+            nisa.tensor_tensor(dst=out, data1=out, data2=tile, op=nl.multiply)
         else:
             nisa.activation(dst=out, op=nl.exp, data=tile, scale=-1.0)
-            nisa.tensor_scalar(dst=out, data=out, op0=nl.add, operand0=1.0,
-                               engine=nisa.engine.vector)
+            nisa.tensor_scalar(dst=out, data=out, op0=nl.add, operand0=1.0)
             nisa.reciprocal(dst=out, data=out)
-            nisa.tensor_tensor(dst=out, data1=tile, data2=out, op=nl.multiply,
-                               engine=nisa.engine.vector)
+            nisa.tensor_tensor(dst=out, data1=tile, data2=out, op=nl.multiply)
         nisa.dma_copy(dst=y[r:r + P, :], src=out)
     return y
 
@@ -143,22 +136,17 @@ def adamw(p, g, m, v, folded=0):
             Vector (AccelOpt's seed: Vector 90 % busy)
     """
     R, C = p.shape
-    new = nl.ndarray(p.shape, dtype=p.dtype, buffer=nl.shared_hbm)
+    new = nl.ndarray(p.shape, p.dtype, nl.shared_hbm)
     for r in range(0, R, P):
         rows = min(P, R - r)
-        p_tile = nl.ndarray((rows, C), dtype=p.dtype, buffer=nl.sbuf)
-        g_tile = nl.ndarray((rows, C), dtype=p.dtype, buffer=nl.sbuf)
-        m_tile = nl.ndarray((rows, C), dtype=p.dtype, buffer=nl.sbuf)
-        v_tile = nl.ndarray((rows, C), dtype=p.dtype, buffer=nl.sbuf)
-        square = nl.ndarray((rows, C), dtype=p.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=p_tile, src=p[r:r + rows, :])
-        nisa.dma_copy(dst=g_tile, src=g[r:r + rows, :])
-        nisa.dma_copy(dst=m_tile, src=m[r:r + rows, :])
-        nisa.dma_copy(dst=v_tile, src=v[r:r + rows, :])
+        p_tile, g_tile = nl.ndarray((rows, C), p.dtype), nl.ndarray((rows, C), p.dtype)
+        m_tile, v_tile = nl.ndarray((rows, C), p.dtype), nl.ndarray((rows, C), p.dtype)
+        square = nl.ndarray((rows, C), p.dtype)
+        for tile, source in ((p_tile, p), (g_tile, g), (m_tile, m), (v_tile, v)):
+            nisa.dma_copy(dst=tile, src=source[r:r + rows, :])
         nisa.activation(dst=square, op=nl.square, data=g_tile)
         if not folded:
-            nisa.tensor_scalar(dst=g_tile, data=g_tile, op0=nl.multiply, operand0=0.1,
-                               engine=nisa.engine.vector)
+            nisa.tensor_scalar(dst=g_tile, data=g_tile, op0=nl.multiply, operand0=0.1)
         nisa.scalar_tensor_tensor(dst=m_tile, data=m_tile, op0=nl.multiply, operand0=0.9,
                                   op1=nl.add, operand1=g_tile)
         nisa.scalar_tensor_tensor(dst=v_tile, data=v_tile, op0=nl.multiply, operand0=0.999,
@@ -167,11 +155,9 @@ def adamw(p, g, m, v, folded=0):
             nisa.activation(dst=v_tile, op=nl.rsqrt, data=v_tile, scale=100.0)
         else:
             nisa.activation(dst=v_tile, op=nl.sqrt, data=v_tile)
-            nisa.tensor_scalar(dst=v_tile, data=v_tile, op0=nl.add, operand0=1e-8,
-                               engine=nisa.engine.vector)
+            nisa.tensor_scalar(dst=v_tile, data=v_tile, op0=nl.add, operand0=1e-8)
             nisa.reciprocal(dst=v_tile, data=v_tile)
-        nisa.tensor_tensor(dst=m_tile, data1=m_tile, data2=v_tile, op=nl.multiply,
-                           engine=nisa.engine.vector)
+        nisa.tensor_tensor(dst=m_tile, data1=m_tile, data2=v_tile, op=nl.multiply)
         nisa.scalar_tensor_tensor(dst=p_tile, data=p_tile, op0=nl.multiply, operand0=0.99,
                                   op1=nl.subtract, operand1=m_tile)
         nisa.dma_copy(dst=new[r:r + rows, :], src=p_tile)
@@ -186,25 +172,17 @@ def rope(x, cosine, sine):
     From the notes: 64-partition layout, six Vector passes.
     """
     heads, _, rows, N = x.shape
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     for h in range(heads):
-        x0 = nl.ndarray((rows, N), dtype=x.dtype, buffer=nl.sbuf)
-        x1 = nl.ndarray((rows, N), dtype=x.dtype, buffer=nl.sbuf)
-        c = nl.ndarray((rows, N), dtype=x.dtype, buffer=nl.sbuf)
-        s = nl.ndarray((rows, N), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=x0, src=x[h, 0])
-        nisa.dma_copy(dst=x1, src=x[h, 1])
-        nisa.dma_copy(dst=c, src=cosine[h])
-        nisa.dma_copy(dst=s, src=sine[h])
+        x0, x1 = nl.ndarray((rows, N), x.dtype), nl.ndarray((rows, N), x.dtype)
+        c, s = nl.ndarray((rows, N), x.dtype), nl.ndarray((rows, N), x.dtype)
+        for tile, source in ((x0, x[h, 0]), (x1, x[h, 1]), (c, cosine[h]), (s, sine[h])):
+            nisa.dma_copy(dst=tile, src=source)
         for half, (first, second, op) in enumerate(((x0, x1, nl.subtract), (x1, x0, nl.add))):
-            along = nl.ndarray((rows, N), dtype=x.dtype, buffer=nl.sbuf)
-            across = nl.ndarray((rows, N), dtype=x.dtype, buffer=nl.sbuf)
-            nisa.tensor_tensor(dst=along, data1=first, data2=c, op=nl.multiply,
-                               engine=nisa.engine.vector)
-            nisa.tensor_tensor(dst=across, data1=second, data2=s, op=nl.multiply,
-                               engine=nisa.engine.vector)
-            nisa.tensor_tensor(dst=along, data1=along, data2=across, op=op,
-                               engine=nisa.engine.vector)
+            along, across = nl.ndarray((rows, N), x.dtype), nl.ndarray((rows, N), x.dtype)
+            nisa.tensor_tensor(dst=along, data1=first, data2=c, op=nl.multiply)
+            nisa.tensor_tensor(dst=across, data1=second, data2=s, op=nl.multiply)
+            nisa.tensor_tensor(dst=along, data1=along, data2=across, op=op)
             nisa.dma_copy(dst=y[h, half], src=along)
     return y
 
@@ -217,18 +195,16 @@ def conv1d(x, w):
     128) tiles, a product of 3 values and their sum. Assumed: the last two positions copy x.
     """
     N, C, W = x.shape
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     for c in range(0, C, P):
-        taps = nl.ndarray((P, 3), dtype=w.dtype, buffer=nl.sbuf)
+        taps = nl.ndarray((P, 3), w.dtype)
         nisa.dma_copy(dst=taps, src=w[c:c + P, :])
         for n in range(N):
-            tile = nl.ndarray((P, W), dtype=x.dtype, buffer=nl.sbuf)
-            out = nl.ndarray((P, W), dtype=x.dtype, buffer=nl.sbuf)
-            product = nl.ndarray((P, 3), dtype=x.dtype, buffer=nl.sbuf)
+            tile, out = nl.ndarray((P, W), x.dtype), nl.ndarray((P, W), x.dtype)
+            product = nl.ndarray((P, 3), x.dtype)
             nisa.dma_copy(dst=tile, src=x[n, c:c + P, :])
             for i in range(W - 2):
-                nisa.tensor_tensor(dst=product, data1=tile[:, i:i + 3], data2=taps,
-                                   op=nl.multiply, engine=nisa.engine.vector)
+                nisa.tensor_tensor(dst=product, data1=tile[:, i:i + 3], data2=taps, op=nl.multiply)
                 nisa.tensor_reduce(dst=out[:, i:i + 1], op=nl.add, data=product, axis=1)
             nisa.tensor_copy(dst=out[:, W - 2:W], src=tile[:, W - 2:W])
             nisa.dma_copy(dst=y[n, c:c + P, :], src=out)
@@ -248,39 +224,32 @@ def scan(delta, u, a, b, c, spread="dma"):
     channels, T = delta.shape
     states = a.shape[1]
     step = 1024 if spread == "matmul" else T
-    y = nl.ndarray(delta.shape, dtype=delta.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray(delta.shape, delta.dtype, nl.shared_hbm)
     held = []
     for i in range(0, channels, P):
-        d_tile = nl.ndarray((P, T), dtype=delta.dtype, buffer=nl.sbuf)
-        du = nl.ndarray((P, T), dtype=delta.dtype, buffer=nl.sbuf)
-        a_tile = nl.ndarray((P, states), dtype=nl.float32, buffer=nl.sbuf)
-        total = nl.ndarray((P, T), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=d_tile, src=delta[i:i + P, :])
-        nisa.dma_copy(dst=du, src=u[i:i + P, :])
-        nisa.dma_copy(dst=a_tile, src=a[i:i + P, :])
-        nisa.tensor_tensor(dst=du, data1=d_tile, data2=du, op=nl.multiply,
-                           engine=nisa.engine.vector)
+        d_tile, du = nl.ndarray((P, T), delta.dtype), nl.ndarray((P, T), delta.dtype)
+        a_tile, total = nl.ndarray((P, states), F32), nl.ndarray((P, T), F32)
+        for tile, source in ((d_tile, delta), (du, u), (a_tile, a)):
+            nisa.dma_copy(dst=tile, src=source[i:i + P, :])
+        nisa.tensor_tensor(dst=du, data1=d_tile, data2=du, op=nl.multiply)
         nisa.memset(dst=total, value=0.0)
         held.append((d_tile, du, a_tile, total))
     for s in range(states):
-        before: list = [0.0] * len(held)
+        before = [0.0] * len(held)
         for t in range(0, T, step):
             b_all = spread_rows(b[s:s + 1, t:t + step], spread)
             c_all = spread_rows(c[s:s + 1, t:t + step], spread)
             for i, (d_tile, du, a_tile, total) in enumerate(held):
-                decay = nl.ndarray((P, step), dtype=nl.float32, buffer=nl.sbuf)
-                inflow = nl.ndarray((P, step), dtype=nl.float32, buffer=nl.sbuf)
-                state = nl.ndarray((P, step), dtype=nl.float32, buffer=nl.sbuf)
+                decay, inflow = nl.ndarray((P, step), F32), nl.ndarray((P, step), F32)
+                state = nl.ndarray((P, step), F32)
                 nisa.activation(dst=decay, op=nl.exp, data=d_tile[:, t:t + step],
                                 scale=a_tile[:, s:s + 1])
-                nisa.tensor_tensor(dst=inflow, data1=du[:, t:t + step], data2=b_all,
-                                   op=nl.multiply, engine=nisa.engine.vector)
+                nisa.tensor_tensor(dst=inflow, data1=du[:, t:t + step], data2=b_all, op=nl.multiply)
                 nisa.tensor_tensor_scan(dst=state, data0=decay, data1=inflow, initial=before[i],
                                         op0=nl.multiply, op1=nl.add)
-                nisa.tensor_tensor(dst=inflow, data1=state, data2=c_all, op=nl.multiply,
-                                   engine=nisa.engine.vector)
+                nisa.tensor_tensor(dst=inflow, data1=state, data2=c_all, op=nl.multiply)
                 nisa.tensor_tensor(dst=total[:, t:t + step], data1=total[:, t:t + step],
-                                   data2=inflow, op=nl.add, engine=nisa.engine.vector)
+                                   data2=inflow, op=nl.add)
                 before[i] = state[:, step - 1:step]
     for i, (_, _, _, total) in enumerate(held):
         nisa.dma_copy(dst=y[i * P:i * P + P, :], src=total)
@@ -291,12 +260,11 @@ def spread_rows(row, spread):
     """A row of HBM, [1, n], in all 128 partitions."""
     n = row.shape[1]
     if spread == "dma":
-        everywhere = nl.ndarray((P, n), dtype=row.dtype, buffer=nl.sbuf)
+        everywhere = nl.ndarray((P, n), row.dtype)
         nisa.dma_copy(dst=everywhere, src=row.broadcast(0, P))
         return everywhere
-    one = nl.ndarray((1, n), dtype=row.dtype, buffer=nl.sbuf)
-    ones = nl.ndarray((1, P), dtype=row.dtype, buffer=nl.sbuf)
-    product = nl.ndarray((P, n), dtype=nl.float32, buffer=nl.psum)
+    one, ones = nl.ndarray((1, n), row.dtype), nl.ndarray((1, P), row.dtype)
+    product = nl.ndarray((P, n), F32, nl.psum)
     nisa.dma_copy(dst=one, src=row)
     nisa.memset(dst=ones, value=1.0)
     for j in range(0, n, BANK):
@@ -310,7 +278,7 @@ def spread_rows(row, spread):
 def loaded(source):
     """Rows of HBM, [n 128, columns], on chip as [128, n, columns], in one transfer."""
     rows, columns = source.shape
-    held = nl.ndarray((P, rows // P, columns), dtype=source.dtype, buffer=nl.sbuf)
+    held = nl.ndarray((P, rows // P, columns), source.dtype)
     nisa.dma_copy(dst=held, src=source.reshape_dim(0, (rows // P, P)).permute((1, 0, 2)))
     return held
 
@@ -318,7 +286,7 @@ def loaded(source):
 def slices(source):
     """The same in one transfer each 128 rows, so that the first is there early."""
     rows, columns = source.shape
-    held = nl.ndarray((P, rows // P, columns), dtype=source.dtype, buffer=nl.sbuf)
+    held = nl.ndarray((P, rows // P, columns), source.dtype)
     for k in range(rows // P):
         nisa.dma_copy(dst=held[:, k, :], src=source[k * P:k * P + P, :])
     return held
@@ -330,16 +298,15 @@ def transpose_into(turned, tile):
     """
     for k in range(0, turned.shape[1], 4):
         some = min(4, turned.shape[1] - k)
-        flipped = nl.ndarray((P, some, P), dtype=tile.dtype, buffer=nl.psum)
+        flipped = nl.ndarray((P, some, P), tile.dtype, nl.psum)
         for i in range(some):
-            nisa.nc_transpose(dst=flipped[:, i, :], data=tile[:, (k + i) * P:(k + i) * P + P],
-                              engine=nisa.engine.tensor)
+            nisa.nc_transpose(dst=flipped[:, i, :], data=tile[:, (k + i) * P:(k + i) * P + P])
         nisa.tensor_copy(dst=turned[:, k:k + some, :], src=flipped)
 
 
 def transposed(tile):
     """[128, K] on chip -> [128, K / 128, 128]."""
-    turned = nl.ndarray((P, tile.shape[1] // P, P), dtype=tile.dtype, buffer=nl.sbuf)
+    turned = nl.ndarray((P, tile.shape[1] // P, P), tile.dtype)
     transpose_into(turned, tile)
     return turned
 
@@ -348,10 +315,9 @@ def halves(tile, split):
     """The tile alone; split: its two bf16 parts, high and low, which together are nearly fp32."""
     if not split:
         return [tile]
-    high = nl.ndarray(tile.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
-    low = nl.ndarray(tile.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+    high, low = nl.ndarray(tile.shape, nl.bfloat16), nl.ndarray(tile.shape, nl.bfloat16)
     nisa.tensor_copy(dst=high, src=tile)
-    nisa.tensor_tensor(dst=low, data1=tile, data2=high, op=nl.subtract, engine=nisa.engine.vector)
+    nisa.tensor_tensor(dst=low, data1=tile, data2=high, op=nl.subtract)
     return [high, low]
 
 
@@ -361,56 +327,26 @@ def pairs(left, right):
 
 
 @nki.jit
-def gemm_tiles(a, b):
-    """No operand stays: each product of two tiles loads both, K innermost.
-
-    The public tutorial's tiled kernel (autocomp's first).
-    """
-    K, M = a.shape
-    N = b.shape[1]
-    c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
-    for m in range(0, M, P):
-        for n in range(0, N, BANK):
-            total = nl.ndarray((P, BANK), dtype=nl.float32, buffer=nl.psum)
-            for k in range(0, K, P):
-                a_tile = nl.ndarray((P, P), dtype=a.dtype, buffer=nl.sbuf)
-                b_tile = nl.ndarray((P, BANK), dtype=b.dtype, buffer=nl.sbuf)
-                nisa.dma_copy(dst=a_tile, src=a[k:k + P, m:m + P])
-                nisa.dma_copy(dst=b_tile, src=b[k:k + P, n:n + BANK])
-                nisa.nc_matmul(dst=total, stationary=a_tile, moving=b_tile, accumulate=k > 0)
-            store(c, m, n, [[total]])
-    return c
-
-
-@nki.jit
-def gemm_panels(a, b):
+def gemm_panels(a, b, bias=None):
     """128 x 128 x 512 tiles, the K loop innermost: all of K of both operands is loaded before it.
 
+    bias   [1, N]: then gelu(AB + bias) on the way out of PSUM
     trainium-kernel-fusion. Assumed: a panel of A for each row of tiles, one of B for each tile.
     """
-    return panels(a, b, [])
-
-
-@nki.jit
-def gemm_gelu(a, b, bias):
-    """The same with gelu(AB + bias) on the way out of PSUM; bias [1, N]."""
-    return panels(a, b, [spread_rows(bias, "dma")])
-
-
-def panels(a, b, biases):
     M, N = a.shape[1], b.shape[1]
-    c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
+    biases = None if bias is None else spread_rows(bias, "dma")
+    c = nl.ndarray((M, N), a.dtype, nl.shared_hbm)
     for m in range(0, M, P):
         a_panel = loaded(a[:, m:m + P])
         for n in range(0, N, BANK):
             total = accumulators(1, 1, BANK)
             multiply(total, a_panel, loaded(b[:, n:n + BANK]), True)
-            if not biases:
+            if bias is None:
                 store(c, m, n, total)
-            for bias in biases:
-                out = nl.ndarray((P, BANK), dtype=a.dtype, buffer=nl.sbuf)
-                nisa.tensor_tensor(dst=out, data1=total[0][0], data2=bias[:, n:n + BANK],
-                                   op=nl.add, engine=nisa.engine.vector)
+            else:
+                out = nl.ndarray((P, BANK), a.dtype)
+                nisa.tensor_tensor(dst=out, data1=total[0][0], data2=biases[:, n:n + BANK],
+                                   op=nl.add)
                 nisa.activation(dst=out, op=nl.gelu, data=out)
                 nisa.dma_copy(dst=c[m:m + P, n:n + BANK], src=out)
     return c
@@ -420,14 +356,12 @@ def panels(a, b, biases):
 def gelu(x, bias):
     """gelu(x + bias), x [R, C], bias [1, C]: the second kernel of an unfused pair."""
     R, C = x.shape
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     added = spread_rows(bias, "dma")
     for r in range(0, R, P):
-        tile = nl.ndarray((P, C), dtype=x.dtype, buffer=nl.sbuf)
-        out = nl.ndarray((P, C), dtype=x.dtype, buffer=nl.sbuf)
+        tile, out = nl.ndarray((P, C), x.dtype), nl.ndarray((P, C), x.dtype)
         nisa.dma_copy(dst=tile, src=x[r:r + P, :])
-        nisa.tensor_tensor(dst=out, data1=tile, data2=added, op=nl.add,
-                           engine=nisa.engine.vector)
+        nisa.tensor_tensor(dst=out, data1=tile, data2=added, op=nl.add)
         nisa.activation(dst=out, op=nl.gelu, data=out)
         nisa.dma_copy(dst=y[r:r + P, :], src=out)
     return y
@@ -437,11 +371,12 @@ def gelu(x, bias):
 def gemm_blocks(a, b, rows=512, columns=512, depth=1):
     """A block of C in PSUM; A and B pass through SBUF, `depth` slices of 128 of K at a time.
 
-    nki-autotune's block kernels (4 x 1 x 8: rows 512, columns 512, depth 8), autocomp's block.
+    nki-autotune's block kernels (4 x 1 x 8: rows 512, columns 512, depth 8), autocomp's block, and
+    the public tutorial's tiles (128, 512, 1: no operand stays).
     """
     K, M = a.shape
     N = b.shape[1]
-    c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
+    c = nl.ndarray((M, N), a.dtype, nl.shared_hbm)
     for m in range(0, M, rows):
         for n in range(0, N, columns):
             totals = accumulators(rows // P, columns // BANK, BANK)
@@ -455,14 +390,7 @@ def gemm_blocks(a, b, rows=512, columns=512, depth=1):
 
 def accumulators(down, across, width):
     """PSUM for a block of C: [row tiles][column tiles], a bank each."""
-    totals = []
-    for _ in range(down):
-        line = []
-        for _ in range(across):
-            total = nl.ndarray((P, width), dtype=nl.float32, buffer=nl.psum)
-            line.append(total)
-        totals.append(line)
-    return totals
+    return [[nl.ndarray((P, width), F32, nl.psum) for _ in range(across)] for _ in range(down)]
 
 
 def multiply(totals, a_block, b_block, first, k0=0):
@@ -483,7 +411,7 @@ def store(c, m, n, totals):
     """A block of C leaves PSUM, and SBUF a row tile at a time."""
     for i, line in enumerate(totals):
         width = line[0].shape[1]
-        out = nl.ndarray((P, len(line) * width), dtype=c.dtype, buffer=nl.sbuf)
+        out = nl.ndarray((P, len(line) * width), c.dtype)
         for j, total in enumerate(line):
             nisa.tensor_copy(dst=out[:, j * width:j * width + width], src=total)
         nisa.dma_copy(dst=c[m + i * P:m + i * P + P, n:n + len(line) * width], src=out)
@@ -496,7 +424,7 @@ def gemm_rows(a, b, rows=512, columns=512):
     pantheonneuron's row accumulators, AccelOpt's and kda-for-trainium's transposed-lhs GEMM.
     """
     M, N = a.shape[1], b.shape[1]
-    c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
+    c = nl.ndarray((M, N), a.dtype, nl.shared_hbm)
     for m in range(0, M, rows):
         a_block = slices(a[:, m:m + rows])
         for n in range(0, N, columns):
@@ -521,7 +449,7 @@ def gemm_from_rows(a, b, rows=128, columns=512, keep=1):
             columns (AccelOpt's library-style seed)
     """
     M, N = a.shape[0], b.shape[1]
-    c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
+    c = nl.ndarray((M, N), a.dtype, nl.shared_hbm)
     for m in range(0, M, rows):
         for n in range(0, N, columns):
             if n == 0 or not keep:
@@ -533,9 +461,9 @@ def gemm_from_rows(a, b, rows=128, columns=512, keep=1):
 def turned_rows(a, m, rows):
     """`rows` rows of A, by rows in HBM, on chip as [128, K / 128, rows]."""
     K = a.shape[1]
-    block = nl.ndarray((P, K // P, rows), dtype=a.dtype, buffer=nl.sbuf)
+    block = nl.ndarray((P, K // P, rows), a.dtype)
     for r in range(0, rows, P):
-        tile = nl.ndarray((P, K), dtype=a.dtype, buffer=nl.sbuf)
+        tile = nl.ndarray((P, K), a.dtype)
         nisa.dma_copy(dst=tile, src=a[m + r:m + r + P, :])
         transpose_into(block[:, :, r:r + P], tile)
     return block
@@ -548,7 +476,7 @@ def gemm_resident(a, b, banks=4):
     nki-autotune's design note: operands resident, one PSUM bank group or two.
     """
     M, N = a.shape[1], b.shape[1]
-    c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm)
+    c = nl.ndarray((M, N), a.dtype, nl.shared_hbm)
     a_all, b_all = slices(a), slices(b)
     for m in range(0, M, banks * P):
         for n in range(0, N, BANK):
@@ -566,20 +494,18 @@ def gemm_batched(a, b):
     """
     batch, M, K = a.shape
     N = b.shape[2]
-    c = nl.ndarray((batch, M, N), dtype=a.dtype, buffer=nl.shared_hbm)
+    c = nl.ndarray((batch, M, N), a.dtype, nl.shared_hbm)
     for i in range(batch):
-        b_tile = nl.ndarray((K, N), dtype=b.dtype, buffer=nl.sbuf)
+        b_tile = nl.ndarray((K, N), b.dtype)
         nisa.dma_copy(dst=b_tile, src=b[i])
         for m in range(0, M, P):
-            rows = nl.ndarray((P, K), dtype=a.dtype, buffer=nl.sbuf)
-            flipped = nl.ndarray((K, P), dtype=a.dtype, buffer=nl.psum)
-            a_tile = nl.ndarray((K, P), dtype=a.dtype, buffer=nl.sbuf)
-            out = nl.ndarray((P, N), dtype=a.dtype, buffer=nl.sbuf)
+            rows, flipped = nl.ndarray((P, K), a.dtype), nl.ndarray((K, P), a.dtype, nl.psum)
+            a_tile, out = nl.ndarray((K, P), a.dtype), nl.ndarray((P, N), a.dtype)
             nisa.dma_copy(dst=rows, src=a[i, m:m + P, :])
-            nisa.nc_transpose(dst=flipped, data=rows, engine=nisa.engine.tensor)
+            nisa.nc_transpose(dst=flipped, data=rows)
             nisa.tensor_copy(dst=a_tile, src=flipped)
             for n in range(0, N, BANK):
-                total = nl.ndarray((P, BANK), dtype=nl.float32, buffer=nl.psum)
+                total = nl.ndarray((P, BANK), F32, nl.psum)
                 nisa.nc_matmul(dst=total, stationary=a_tile, moving=b_tile[:, n:n + BANK])
                 nisa.tensor_copy(dst=out[:, n:n + BANK], src=total)
             nisa.dma_copy(dst=c[i, m:m + P, :], src=out)
@@ -598,31 +524,26 @@ def swiglu(x, w_gate, w_up, w_down, rows=256):
     """
     D, B = x.shape
     F = w_up.shape[1]
-    y = nl.ndarray((B, D), dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray((B, D), x.dtype, nl.shared_hbm)
     for t in range(0, B, rows):
         x_block = slices(x[:, t:t + rows])
-        h = nl.ndarray((P, F // P, rows), dtype=x.dtype, buffer=nl.sbuf)
+        h = nl.ndarray((P, F // P, rows), x.dtype)
         for f in range(0, F, P):
-            gated(h[:, f // P, :], x_block, w_gate[:, f:f + P], w_up[:, f:f + P])
+            gated(h[:, f // P, :], x_block, loaded(w_gate[:, f:f + P]), loaded(w_up[:, f:f + P]))
         for n in range(0, D, BANK):
             pass_b(y, h, w_down, t, n, rows, BANK)
     return y
 
 
-def gated(h, x_block, w_gate, w_up):
+def gated(h, x_block, gate_tile, up_tile):
     """h = silu(W_gate' x) * (W_up' x) for 128 of F: [128, tokens]."""
     tokens = x_block.shape[2]
-    gate_tile, up_tile = loaded(w_gate), loaded(w_up)
-    gate = nl.ndarray((P, tokens), dtype=nl.float32, buffer=nl.psum)
-    up = nl.ndarray((P, tokens), dtype=nl.float32, buffer=nl.psum)
+    gate, up = nl.ndarray((P, tokens), F32, nl.psum), nl.ndarray((P, tokens), F32, nl.psum)
     for total, weight in ((gate, gate_tile), (up, up_tile)):
-        for k in range(x_block.shape[1]):
-            nisa.nc_matmul(dst=total, stationary=weight[:, k, :], moving=x_block[:, k, :],
-                           accumulate=k > 0)
-    activated = nl.ndarray((P, tokens), dtype=nl.float32, buffer=nl.sbuf)
+        multiply([[total]], weight, x_block, True)
+    activated = nl.ndarray((P, tokens), F32)
     nisa.activation(dst=activated, op=nl.silu, data=gate)
-    nisa.tensor_tensor(dst=h, data1=activated, data2=up, op=nl.multiply,
-                       engine=nisa.engine.vector)
+    nisa.tensor_tensor(dst=h, data1=activated, data2=up, op=nl.multiply)
 
 
 @nki.jit
@@ -633,28 +554,18 @@ def swiglu_spilled(x, w_gate, w_up, w_down):
     """
     D, B = x.shape
     F = w_up.shape[1]
-    h = nl.ndarray((F, B), dtype=x.dtype, buffer=nl.hbm)
-    y = nl.ndarray((B, D), dtype=x.dtype, buffer=nl.shared_hbm)
+    h, y = nl.ndarray((F, B), x.dtype, nl.hbm), nl.ndarray((B, D), x.dtype, nl.shared_hbm)
     x_all = slices(x)
     for f in range(0, F, P):
         gate_tile, up_tile = loaded(w_gate[:, f:f + P]), loaded(w_up[:, f:f + P])
         for t in range(0, B, BANK):
-            gate = nl.ndarray((P, BANK), dtype=nl.float32, buffer=nl.psum)
-            up = nl.ndarray((P, BANK), dtype=nl.float32, buffer=nl.psum)
-            for total, weight in ((gate, gate_tile), (up, up_tile)):
-                for k in range(D // P):
-                    nisa.nc_matmul(dst=total, stationary=weight[:, k, :],
-                                   moving=x_all[:, k, t:t + BANK], accumulate=k > 0)
-            out = nl.ndarray((P, BANK), dtype=x.dtype, buffer=nl.sbuf)
-            nisa.activation(dst=out, op=nl.silu, data=gate)
-            nisa.tensor_tensor(dst=out, data1=out, data2=up, op=nl.multiply,
-                               engine=nisa.engine.vector)
+            out = nl.ndarray((P, BANK), x.dtype)
+            gated(out, x_all[:, :, t:t + BANK], gate_tile, up_tile)
             nisa.dma_copy(dst=h[f:f + P, t:t + BANK], src=out)
     down = slices(w_down)
     for t in range(0, B, P):
-        h_block = loaded(h[:, t:t + P])
         totals = accumulators(1, D // BANK, BANK)
-        multiply(totals, h_block, down, True)
+        multiply(totals, loaded(h[:, t:t + P]), down, True)
         store(y, t, 0, totals)
     return y
 
@@ -662,33 +573,31 @@ def swiglu_spilled(x, w_gate, w_up, w_down):
 def scaled_by_rms(tile, out):
     """out = tile / sqrt(mean(tile^2)) along each row: two passes of Scalar, one of Vector."""
     columns = tile.shape[1]
-    square = nl.ndarray((P, columns), dtype=nl.float32, buffer=nl.sbuf)
-    mean = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
+    square, mean = nl.ndarray((P, columns), F32), nl.ndarray((P, 1), F32)
     nisa.activation(dst=square, op=nl.square, data=tile, reduce_op=nl.add, reduce_res=mean,
                     reduce_cmd=nisa.reduce_cmd.reset_reduce)
     nisa.activation(dst=mean, op=nl.rsqrt, data=mean, scale=1.0 / columns)
-    nisa.tensor_scalar(dst=out, data=tile, op0=nl.multiply, operand0=mean,
-                       engine=nisa.engine.vector)
+    nisa.tensor_scalar(dst=out, data=tile, op0=nl.multiply, operand0=mean)
 
 
 def weights(w, split):
     """W [K, N] on chip for all rows: itself, or its bf16 parts."""
     if not split:
         return [slices(w)]
-    high = nl.ndarray((P, w.shape[0] // P, w.shape[1]), dtype=nl.bfloat16, buffer=nl.sbuf)
-    low = nl.ndarray((P, w.shape[0] // P, w.shape[1]), dtype=nl.bfloat16, buffer=nl.sbuf)
+    high = nl.ndarray((P, w.shape[0] // P, w.shape[1]), nl.bfloat16)
+    low = nl.ndarray((P, w.shape[0] // P, w.shape[1]), nl.bfloat16)
     for k in range(0, w.shape[0], P):
-        tile = nl.ndarray((P, w.shape[1]), dtype=w.dtype, buffer=nl.sbuf)
+        tile = nl.ndarray((P, w.shape[1]), w.dtype)
         nisa.dma_copy(dst=tile, src=w[k:k + P, :])
         nisa.tensor_copy(dst=high[:, k // P, :], src=tile)
         nisa.tensor_tensor(dst=low[:, k // P, :], data1=tile, data2=high[:, k // P, :],
-                           op=nl.subtract, engine=nisa.engine.vector)
+                           op=nl.subtract)
     return [high, low]
 
 
 def product_of_row(x_parts, w_parts, n):
     """One row tile of x, transposed, times 512 columns of W: an accumulator."""
-    total = nl.ndarray((P, BANK), dtype=nl.float32, buffer=nl.psum)
+    total = nl.ndarray((P, BANK), F32, nl.psum)
     for i, (x_t, w_all) in enumerate(pairs(x_parts, w_parts)):
         for k in range(x_t.shape[1]):
             nisa.nc_matmul(dst=total, stationary=x_t[:, k, :], moving=w_all[:, k, n:n + BANK],
@@ -697,49 +606,35 @@ def product_of_row(x_parts, w_parts, n):
 
 
 @nki.jit
-def rms_gemm(x, w, split=0):
-    """rms_norm(x) W: x [B, K] by rows, W [K, N] resident. AccelOpt, nki-autotune.
+def rms_gemm(x, w, added=None, split=0):
+    """rms_norm(x) W or rms_norm(x + added) W: x, added [B, K] by rows, W [K, N] resident.
 
-    split   kda-for-trainium's "three bf16 products"
+    AccelOpt, nki-autotune. split: kda-for-trainium's "three bf16 products". The next row tile is
+    made ready before this one is multiplied.
     """
-    return rms_then_gemm([x], w, split)
-
-
-@nki.jit
-def add_rms_gemm(x, w, added, split=0):
-    """rms_norm(x + added) W, added [B, K]. AccelOpt's seed."""
-    return rms_then_gemm([x, added], w, split)
-
-
-def rms_then_gemm(terms, w, split):
-    """rms_norm(sum of terms) W; the next row tile is made ready before this one is multiplied."""
-    x = terms[0]
     B, N = x.shape[0], w.shape[1]
-    y = nl.ndarray((B, N), dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray((B, N), x.dtype, nl.shared_hbm)
     w_parts = weights(w, split)
-    coming = normed_row(terms, 0, split)
+    coming = normed_row(x, added, 0, split)
     for t in range(0, B, P):
         x_parts = coming
         if t + P < B:
-            coming = normed_row(terms, t + P, split)
-        out = nl.ndarray((P, N), dtype=x.dtype, buffer=nl.sbuf)
+            coming = normed_row(x, added, t + P, split)
+        out = nl.ndarray((P, N), x.dtype)
         for n in range(0, N, BANK):
             nisa.tensor_copy(dst=out[:, n:n + BANK], src=product_of_row(x_parts, w_parts, n))
         nisa.dma_copy(dst=y[t:t + P, :], src=out)
     return y
 
 
-def normed_row(terms, t, split):
-    """128 rows from t of rms_norm(sum of terms), transposed: their parts."""
-    x = terms[0]
-    tile = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
-    scaled = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+def normed_row(x, added, t, split):
+    """128 rows from t of rms_norm(x + added), transposed: their parts."""
+    tile, scaled = nl.ndarray((P, x.shape[1]), x.dtype), nl.ndarray((P, x.shape[1]), x.dtype)
     nisa.dma_copy(dst=tile, src=x[t:t + P, :])
-    for term in terms[1:]:
-        other = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=other, src=term[t:t + P, :])
-        nisa.tensor_tensor(dst=tile, data1=tile, data2=other, op=nl.add,
-                           engine=nisa.engine.vector)
+    if added is not None:
+        other = nl.ndarray((P, x.shape[1]), x.dtype)
+        nisa.dma_copy(dst=other, src=added[t:t + P, :])
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=other, op=nl.add)
     scaled_by_rms(tile, scaled)
     return halves(transposed(scaled), split)
 
@@ -748,19 +643,18 @@ def normed_row(terms, t, split):
 def gemm_add_rms(x, w, added, split=0):
     """rms_norm(x W + added): x [B, K] by rows, W [K, N] resident, added [B, N]."""
     B, N = x.shape[0], w.shape[1]
-    y = nl.ndarray((B, N), dtype=x.dtype, buffer=nl.shared_hbm)
+    y = nl.ndarray((B, N), x.dtype, nl.shared_hbm)
     w_parts = weights(w, split)
     coming = turned_row(x, 0, split)
     for t in range(0, B, P):
         x_parts = coming
         if t + P < B:
             coming = turned_row(x, t + P, split)
-        other = nl.ndarray((P, N), dtype=x.dtype, buffer=nl.sbuf)
-        out = nl.ndarray((P, N), dtype=x.dtype, buffer=nl.sbuf)
+        other, out = nl.ndarray((P, N), x.dtype), nl.ndarray((P, N), x.dtype)
         nisa.dma_copy(dst=other, src=added[t:t + P, :])
         for n in range(0, N, BANK):
             nisa.tensor_tensor(dst=other[:, n:n + BANK], data1=product_of_row(x_parts, w_parts, n),
-                               data2=other[:, n:n + BANK], op=nl.add, engine=nisa.engine.vector)
+                               data2=other[:, n:n + BANK], op=nl.add)
         scaled_by_rms(other, out)
         nisa.dma_copy(dst=y[t:t + P, :], src=out)
     return y
@@ -768,7 +662,7 @@ def gemm_add_rms(x, w, added, split=0):
 
 def turned_row(x, t, split):
     """128 rows of x from t, transposed: their parts."""
-    tile = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    tile = nl.ndarray((P, x.shape[1]), x.dtype)
     nisa.dma_copy(dst=tile, src=x[t:t + P, :])
     return halves(transposed(tile), split)
 
@@ -788,21 +682,20 @@ def attention(q, k, v, compute="", softmax="max", scores=""):
     """
     heads, d, L = q.shape
     dtype = nl.bfloat16 if compute == "bf16" else v.dtype
-    o = nl.ndarray((heads, L, d), dtype=v.dtype, buffer=nl.shared_hbm)
+    o = nl.ndarray((heads, L, d), v.dtype, nl.shared_hbm)
     for head in range(heads):
         shared = head * k.shape[0] // heads
         if shared * heads == head * k.shape[0]:  # the first that uses this key head
             k_parts = halves(columns_of(k[shared], dtype), scores)
-            v_all = rows_of(v[shared], dtype)
+            v_all = rounded(slices(v[shared]), dtype)
         q_parts = halves(columns_of(q[head], dtype), scores)
         coming = softmax_of(q_parts, k_parts, 0, dtype, softmax)
         for t in range(0, L, P):
             a, inverse = coming
             if t + P < L:
                 coming = softmax_of(q_parts, k_parts, t + P, dtype, softmax)
-            out = nl.ndarray((P, d), dtype=v.dtype, buffer=nl.sbuf)
-            nisa.tensor_scalar(dst=out, data=values_of(a, v_all), op0=nl.multiply,
-                               operand0=inverse, engine=nisa.engine.vector)
+            out = nl.ndarray((P, d), v.dtype)
+            nisa.tensor_scalar(dst=out, data=values_of(a, v_all), op0=nl.multiply, operand0=inverse)
             nisa.dma_copy(dst=o[head, t:t + P, :], src=out)
     return o
 
@@ -816,37 +709,32 @@ def softmax_of(q_parts, k_parts, t, dtype, softmax):
 
 def columns_of(x, dtype):
     """[d, L] on chip, rounded to dtype."""
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    tile = nl.ndarray(x.shape, x.dtype)
     nisa.dma_copy(dst=tile, src=x)
-    if x.dtype == dtype:
-        return tile
-    rounded = nl.ndarray(x.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=rounded, src=tile)
-    return rounded
+    return rounded(tile, dtype)
 
 
-def rows_of(x, dtype):
-    """[L, d] on chip as [128, L / 128, d], rounded to dtype."""
-    tile = slices(x)
-    if x.dtype == dtype:
+def rounded(tile, dtype):
+    """The tile, or a copy in dtype."""
+    if tile.dtype == dtype:
         return tile
-    rounded = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=rounded, src=tile)
-    return rounded
+    other = nl.ndarray(tile.shape, dtype)
+    nisa.tensor_copy(dst=other, src=tile)
+    return other
 
 
 def score_tile(q_parts, k_parts, t, j):
     """128 queries from t times 512 keys from j, in PSUM."""
-    total = nl.ndarray((P, BANK), dtype=nl.float32, buffer=nl.psum)
+    total = nl.ndarray((P, BANK), F32, nl.psum)
     for i, (q_t, k_t) in enumerate(pairs(q_parts, k_parts)):
         nisa.nc_matmul(dst=total, stationary=q_t[:, t:t + P], moving=k_t[:, j:j + BANK],
                        accumulate=i > 0)
     return total
 
 
-def scores_of(q_parts, k_parts, t):
+def scores_of(q_parts, k_parts, t, dtype=F32):
     """[128, L]: the scores of 128 queries, out of PSUM."""
-    row = nl.ndarray((P, k_parts[0].shape[1]), dtype=nl.float32, buffer=nl.sbuf)
+    row = nl.ndarray((P, k_parts[0].shape[1]), dtype)
     for j in range(0, row.shape[1], BANK):
         nisa.tensor_copy(dst=row[:, j:j + BANK], src=score_tile(q_parts, k_parts, t, j))
     return row
@@ -854,9 +742,8 @@ def scores_of(q_parts, k_parts, t):
 
 def exponentials(row, dtype):
     """exp(row - its maximum) and one over its sum."""
-    a = nl.ndarray(row.shape, dtype=dtype, buffer=nl.sbuf)
-    minus_max = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-    total = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
+    a, minus_max = nl.ndarray(row.shape, dtype), nl.ndarray((P, 1), F32)
+    total = nl.ndarray((P, 1), F32)
     nisa.tensor_reduce(dst=minus_max, op=nl.maximum, data=row, axis=1, negate=True)
     nisa.activation(dst=a, op=nl.exp, data=row, bias=minus_max, reduce_op=nl.add,
                     reduce_res=total, reduce_cmd=nisa.reduce_cmd.reset_reduce)
@@ -866,9 +753,8 @@ def exponentials(row, dtype):
 def exponentials_of_scores(q_parts, k_parts, t, dtype):
     """exp of the scores as they leave PSUM, and one over their sum; no maximum."""
     L = k_parts[0].shape[1]
-    a = nl.ndarray((P, L), dtype=dtype, buffer=nl.sbuf)
-    sums = nl.ndarray((P, L // BANK), dtype=nl.float32, buffer=nl.sbuf)
-    total = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
+    a, sums = nl.ndarray((P, L), dtype), nl.ndarray((P, L // BANK), F32)
+    total = nl.ndarray((P, 1), F32)
     for j in range(0, L, BANK):
         nisa.activation(dst=a[:, j:j + BANK], op=nl.exp, data=score_tile(q_parts, k_parts, t, j),
                         reduce_op=nl.add, reduce_res=sums[:, j // BANK:j // BANK + 1],
@@ -878,7 +764,7 @@ def exponentials_of_scores(q_parts, k_parts, t, dtype):
 
 
 def over(total):
-    inverse = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
+    inverse = nl.ndarray((P, 1), F32)
     nisa.reciprocal(dst=inverse, data=total)
     return inverse
 
@@ -886,7 +772,7 @@ def over(total):
 def values_of(a, v_all):
     """a [128, L] times V: each 128 x 128 of a transposed first; [128, d] in PSUM."""
     turned = transposed(a)
-    values = nl.ndarray((P, v_all.shape[2]), dtype=nl.float32, buffer=nl.psum)
+    values = nl.ndarray((P, v_all.shape[2]), F32, nl.psum)
     for j in range(v_all.shape[1]):
         nisa.nc_matmul(dst=values, stationary=turned[:, j, :], moving=v_all[:, j, :],
                        accumulate=j > 0)
@@ -897,13 +783,12 @@ def values_of(a, v_all):
 def attention_softmax(q, k):
     """softmax(Q K') to HBM, [L, L]: the first of two kernels. q, k [d, L]."""
     L = q.shape[1]
-    a_out = nl.ndarray((L, L), dtype=q.dtype, buffer=nl.shared_hbm)
+    a_out = nl.ndarray((L, L), q.dtype, nl.shared_hbm)
     q_all, k_all = columns_of(q, q.dtype), columns_of(k, k.dtype)
     for t in range(0, L, P):
-        a, inverse = exponentials(scores_of([q_all], [k_all], t), nl.float32)
-        out = nl.ndarray((P, L), dtype=q.dtype, buffer=nl.sbuf)
-        nisa.tensor_scalar(dst=out, data=a, op0=nl.multiply, operand0=inverse,
-                           engine=nisa.engine.vector)
+        a, inverse = exponentials(scores_of([q_all], [k_all], t), F32)
+        out = nl.ndarray((P, L), q.dtype)
+        nisa.tensor_scalar(dst=out, data=a, op0=nl.multiply, operand0=inverse)
         nisa.dma_copy(dst=a_out[t:t + P, :], src=out)
     return a_out
 
@@ -911,16 +796,19 @@ def attention_softmax(q, k):
 @nki.jit
 def attention_values(a, v):
     """A V, the second of two kernels: A [L, L] comes by rows and is transposed on chip."""
-    L, d = v.shape
-    o = nl.ndarray((L, d), dtype=v.dtype, buffer=nl.shared_hbm)
+    o = nl.ndarray(v.shape, v.dtype, nl.shared_hbm)
+    multiply_values(o, a, v)
+    return o
+
+
+def multiply_values(o, a, v):
+    """o = A V, 128 rows at a time."""
     v_all = slices(v)
-    for t in range(0, L, P):
-        row = nl.ndarray((P, L), dtype=a.dtype, buffer=nl.sbuf)
-        out = nl.ndarray((P, d), dtype=v.dtype, buffer=nl.sbuf)
+    for t in range(0, a.shape[0], P):
+        row, out = nl.ndarray((P, a.shape[1]), a.dtype), nl.ndarray((P, v.shape[1]), v.dtype)
         nisa.dma_copy(dst=row, src=a[t:t + P, :])
         nisa.tensor_copy(dst=out, src=values_of(row, v_all))
         nisa.dma_copy(dst=o[t:t + P, :], src=out)
-    return o
 
 
 @nki.jit
@@ -930,37 +818,25 @@ def attention_through_hbm(q, k, v):
     q, k [1, d, L], v [1, L, d].
     """
     _, d, L = q.shape
-    s = nl.ndarray((L, L), dtype=q.dtype, buffer=nl.hbm)
-    e = nl.ndarray((L, L), dtype=q.dtype, buffer=nl.hbm)
-    a_all = nl.ndarray((L, L), dtype=q.dtype, buffer=nl.hbm)
-    o = nl.ndarray((1, L, d), dtype=v.dtype, buffer=nl.shared_hbm)
-    inverses = nl.ndarray((P, L // P), dtype=nl.float32, buffer=nl.sbuf)
+    s, e = nl.ndarray((L, L), q.dtype, nl.hbm), nl.ndarray((L, L), q.dtype, nl.hbm)
+    a_all, o = nl.ndarray((L, L), q.dtype, nl.hbm), nl.ndarray((1, L, d), v.dtype, nl.shared_hbm)
+    inverses = nl.ndarray((P, L // P), F32)
     q_all, k_all = columns_of(q[0], q.dtype), columns_of(k[0], k.dtype)
     for t in range(0, L, P):
-        out = nl.ndarray((P, L), dtype=q.dtype, buffer=nl.sbuf)
-        for j in range(0, L, BANK):
-            nisa.tensor_copy(dst=out[:, j:j + BANK], src=score_tile([q_all], [k_all], t, j))
-        nisa.dma_copy(dst=s[t:t + P, :], src=out)
+        nisa.dma_copy(dst=s[t:t + P, :], src=scores_of([q_all], [k_all], t, q.dtype))
     for t in range(0, L, P):
-        row = nl.ndarray((P, L), dtype=q.dtype, buffer=nl.sbuf)
+        row = nl.ndarray((P, L), q.dtype)
         nisa.dma_copy(dst=row, src=s[t:t + P, :])
         powers, inverse = exponentials(row, q.dtype)
         nisa.tensor_copy(dst=inverses[:, t // P:t // P + 1], src=inverse)
         nisa.dma_copy(dst=e[t:t + P, :], src=powers)
     for t in range(0, L, P):
-        row = nl.ndarray((P, L), dtype=q.dtype, buffer=nl.sbuf)
-        out = nl.ndarray((P, L), dtype=q.dtype, buffer=nl.sbuf)
+        row, out = nl.ndarray((P, L), q.dtype), nl.ndarray((P, L), q.dtype)
         nisa.dma_copy(dst=row, src=e[t:t + P, :])
         nisa.tensor_scalar(dst=out, data=row, op0=nl.multiply,
-                           operand0=inverses[:, t // P:t // P + 1], engine=nisa.engine.vector)
+                           operand0=inverses[:, t // P:t // P + 1])
         nisa.dma_copy(dst=a_all[t:t + P, :], src=out)
-    v_all = slices(v[0])
-    for t in range(0, L, P):
-        row = nl.ndarray((P, L), dtype=q.dtype, buffer=nl.sbuf)
-        out = nl.ndarray((P, d), dtype=v.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=row, src=a_all[t:t + P, :])
-        nisa.tensor_copy(dst=out, src=values_of(row, v_all))
-        nisa.dma_copy(dst=o[0, t:t + P, :], src=out)
+    multiply_values(o[0], a_all, v[0])
     return o
 
 
@@ -978,19 +854,18 @@ def conv2d(x, w, pool=0, block=6):
     F = w.shape[2]
     rows, columns = H - 2, W - 2
     size = (rows // 2, columns // 2) if pool else (rows, columns)
-    y = nl.ndarray((F, *size), dtype=x.dtype, buffer=nl.shared_hbm)
-    taps = nl.ndarray((P, C // P, 9, F), dtype=w.dtype, buffer=nl.sbuf)
+    y, taps = nl.ndarray((F, *size), x.dtype, nl.shared_hbm), nl.ndarray((P, C // P, 9, F), w.dtype)
     for i in range(C // P):
         for tap in range(9):
             nisa.dma_copy(dst=taps[:, i, tap, :], src=w[tap, i * P:i * P + P, :])
     for r in range(0, rows, block):
-        x_block = nl.ndarray((P, C // P, block + 2, W), dtype=x.dtype, buffer=nl.sbuf)
+        x_block = nl.ndarray((P, C // P, block + 2, W), x.dtype)
         for i in range(C // P):
             nisa.dma_copy(dst=x_block[:, i, :, :], src=x[i * P:i * P + P, r:r + block + 2, :])
         for f in range(0, F, P):
-            out = nl.ndarray((P, block, columns), dtype=x.dtype, buffer=nl.sbuf)
+            out = nl.ndarray((P, block, columns), x.dtype)
             for row in range(block):
-                total = nl.ndarray((P, columns), dtype=nl.float32, buffer=nl.psum)
+                total = nl.ndarray((P, columns), F32, nl.psum)
                 for i in range(C // P):
                     for tap in range(9):
                         down, right = tap // 3, tap % 3
@@ -1001,12 +876,11 @@ def conv2d(x, w, pool=0, block=6):
             if not pool:
                 nisa.dma_copy(dst=y[f:f + P, r:r + block, :], src=out)
                 continue
-            taller = nl.ndarray((P, block // 2, columns), dtype=x.dtype, buffer=nl.sbuf)
-            wider = nl.ndarray((P, block // 2, columns // 2), dtype=x.dtype, buffer=nl.sbuf)
+            taller = nl.ndarray((P, block // 2, columns), x.dtype)
+            wider = nl.ndarray((P, block // 2, columns // 2), x.dtype)
             nisa.tensor_tensor(dst=taller, data1=out[:, 0:block:2, :], data2=out[:, 1:block:2, :],
-                               op=nl.maximum, engine=nisa.engine.vector)
+                               op=nl.maximum)
             nisa.tensor_tensor(dst=wider, data1=taller[:, :, 0:columns:2],
-                               data2=taller[:, :, 1:columns:2], op=nl.maximum,
-                               engine=nisa.engine.vector)
+                               data2=taller[:, :, 1:columns:2], op=nl.maximum)
             nisa.dma_copy(dst=y[f:f + P, r // 2:r // 2 + block // 2, :], src=wider)
     return y

@@ -8,7 +8,7 @@ Ignores   bank conflicts, row and column tiling side by side, what another core 
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
@@ -30,9 +30,8 @@ MECHANISMS = MappingProxyType({
     "packets": "what DMA packets and stores cost besides their bytes",
     "rates": "DMA engines slower than the documents' figure; DMA transposes slower than copies",
     "engines": "8 partitions go through one DMA engine: off, each transfer uses all of them",
-    "matmul": "what a matmul costs besides its columns",
+    "matmul": "what a matmul costs besides its columns; stationary tiles loaded in plain view",
     "instruction": "what a Vector, Scalar or GpSimd instruction costs besides its elements",
-    "weight load": "stationary tiles loaded where no matmul hides it",
     "throttle": "half speed of the Tensor Engine after it starts",
     "buffers": "tiles of one source line share a few buffers: off, each has its own",
 })
@@ -126,7 +125,7 @@ class Transfer(NamedTuple):
 
 
 class Prices:
-    """Prices on one core, remembered by instruction and layouts.
+    """Prices on one core.
 
     without   names of MECHANISMS
     given     constants by name, in base units, instead of the table's
@@ -142,7 +141,8 @@ class Prices:
             if name not in table:
                 raise ModelError(f"constants: no constant {name!r}; known: {', '.join(table)}")
             least = "> 0" if table[name].unit == "B/s" else ">= 0"
-            if not (0 <= value < math.inf and (value or least == ">= 0")):
+            if not (isinstance(value, (int, float)) and 0 <= value < math.inf
+                    and (value or least == ">= 0")):
                 raise ModelError(f"constants: {name} = {value!r}; expected a number {least} in "
                                  f"{table[name].unit}")
         values = {name: row.value for name, row in table.items()} | dict(given)
@@ -161,26 +161,17 @@ class Prices:
         self.transposing = _transposing(core) if "rates" not in without else {}
         slow = core.facts.get("throttle_start")  # NeuronCore-v2 has none
         self.throttled = slow.value if slow and self.ns["throttle"] else 1.0
-        self._known: dict[tuple, Step | Transfer] = {}
 
     def of(self, work: Work, reads: tuple, writes: tuple) -> Step | Transfer:
         """The price of an instruction of a trace."""
-        key = (work, len(reads), *[p[1] for p in reads], *[p[1] for p in writes])
-        found = self._known.get(key)
-        if found is None:
-            found = self._price(work, [p[1] for p in reads], [p[1] for p in writes])
-            self._known[key] = found
-        return found
-
-    def _price(self, work: Work, reads: list[Layout], writes: list[Layout]) -> Step | Transfer:
-        engine = runs_on(work)
+        engine, sources, targets = runs_on(work), [p[1] for p in reads], [p[1] for p in writes]
         if engine == DMA:
-            return self._transfer(work, reads, writes)
+            return self._transfer(work, sources, targets)
         if engine == TENSOR and work.flops:
-            return self._matmul(work, writes[0])
+            return self._matmul(work, targets[0])
         if work.elements and engine in (VECTOR, SCALAR, GPSIMD):
-            return self._elements(work.opcode, engine, reads, writes)
-        return self._other(work, engine, reads, writes)
+            return self._elements(work.opcode, engine, sources, targets)
+        return self._other(work, engine, sources, targets)
 
     # --- Tensor Engine ---------------------------------------------------------------------------
 
@@ -199,7 +190,7 @@ class Prices:
         half = 1.0
         if work.transpose and kind == "fp32" and "transpose_mode_speedup.fp32" in shipped.facts:
             half, passes = 1 / shipped.facts["transpose_mode_speedup.fp32"].value, 1
-        load = 0.0 if "weight load" in self.without else (
+        load = 0.0 if "matmul" in self.without else (
             1e9 * one.load_cycles / shipped.facts["tensor_clock"].value
             * shipped.peak("bf16") / self.core.peak("bf16"))
         busy = 1e9 * one.seconds * scale * half + passes * self.ns["matmul"]
@@ -333,6 +324,9 @@ def _transposing(core: Machine) -> dict[str, float]:
 
 def mechanisms_of(without: Any) -> frozenset[str]:
     """The names, all of them known. "all" is every mechanism."""
+    if not isinstance(without, Iterable):
+        raise ModelError(f"without: got {without!r}; expected names of mechanisms: "
+                         f"{', '.join(MECHANISMS)}")
     names = (without,) if isinstance(without, str) else tuple(without)
     if names == ("all",):
         return frozenset(MECHANISMS)

@@ -1,10 +1,8 @@
 """Published times of kernels on NeuronCores, and which of them the cost model is held against.
 
-What was published, and which rows are usable, was frozen before the first prediction existed. The
-kernels that stand for rows were amended after it, so the fit has seen them: a block loads in one
-transfer; as many buffers as fit where none are declared; the next tile is made ready (loaded,
-scored, transposed) before this one is multiplied; the notes of M08, M09 ("one K level") and F16 to
-F26 ("K loop innermost") were read again. One row a published time:
+What was published, and which rows are usable, was frozen before the first prediction existed. Two
+things were not, and what was fitted has seen them: where no buffering depth is declared, as many
+as fit (frozen was 2), and the rows marked `amended`. One row a published time:
 
   id .. grade   who published what; grades: A device counters or 3 hosts, B one careful source,
                 C derived from a utilisation, D a ceiling or an unstated chip, E host or bring-up,
@@ -18,12 +16,19 @@ F26 ("K loop innermost") were read again. One row a published time:
   arguments     its arrays' dtypes and shapes; options: its keywords
   buffers       buffering depth: what the notes declare (1 or 2; psum= that of PSUM, where it is
                 another); fit where they declare none and the compiler places what there is room for
+  marks         amended: which kernel stands for it, or an option of it, was chosen anew after the
+                freeze, some of it after first predictions: a block loads in one transfer; the next
+                tile is made ready (loaded, scored, transposed) before this one is multiplied;
+                transposes leave PSUM by fours; notes were read again (M08 M09 F16..F26, passes of
+                E01 E03 E12 E14). width, store: the row decided that mechanism (see DECIDED)
   assumed       what the notes leave open and we filled in
 
 A row is usable if its kernel can be written from the published notes, its clock is the device's
 (or so long a run that the host's share is under 1 %), its chip is stated, it is a measurement of a
 kernel of somebody's (no ceiling, no compiler output), and the code as described moves the bytes
 that its profile said, within a quarter, and no more than the DMA engines could (435 GB/s).
+All are modelled as one core, also rows of trainium-kernel-fusion, where both cores of LNC=2 did all
+of the work, each on its own.
 """
 
 import csv
@@ -36,6 +41,10 @@ from typing import Any
 
 _ARRAY = re.compile(r"(\w+)\[([\d,]+)\]")
 AS_MANY_AS_FIT = 1000  # generations: what there is room for is less
+DECIDED = {  # marks of rows that were looked at to choose how something is priced
+    "width": "how many elements a cycle the Vector Engine takes from two tiles",
+    "store": "that a store keeps its DMA engines a little longer",
+}
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}  # the course's -> NumPy's
 
 
@@ -72,8 +81,14 @@ class Row:
     arguments: str
     options: str
     buffers: Mapping[str, int]
+    marks: tuple[str, ...]
     assumed: str
     reason: str
+
+    @property
+    def deep(self) -> bool:
+        """Whether no depth is declared: as many buffers as fit are assumed."""
+        return self.buffers["sbuf"] == AS_MANY_AS_FIT
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -109,7 +124,7 @@ def rows() -> Mapping[str, Row]:
         values: dict[str, Any] = {
             **cells, "time_us": float(cells["time_us"]), "usable": cells["usable"] == "yes",
             "hbm_bytes": int(cells["hbm_bytes"]) if cells["hbm_bytes"] else None,
-            "buffers": _depths(cells["buffers"])}
+            "buffers": _depths(cells["buffers"]), "marks": tuple(cells["marks"].split())}
         found[cells["id"]] = Row(**values)
     return found
 

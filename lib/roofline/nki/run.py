@@ -215,7 +215,7 @@ def run(kernel: Callable, /, *args: Any, target: str = "trn2", lnc: int | None =
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Python's search for cycles, off: a trace is alive, and each search walks all of it.
 
     That was two thirds of a run on shapes alone.
@@ -229,7 +229,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collection()
+@no_collection()
 def _run(kernel: Any, args: tuple, kwargs: dict, on: Any, lnc: Any, data: Any) -> Run:
     from .load import rebind
     name = _name(kernel)
