@@ -1,8 +1,9 @@
 """Where the time of a core went when the Tensor Engine is its roof: slots, and what is between."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class Matmuls:
 
     def all_credits(self) -> float:
         """ns of credit in the whole run."""
-        return float(self.credit[self.start < self.core.timeline.end].sum())
+        return float(self.credit[:np.searchsorted(self.start, self.core.timeline.end)].sum())
 
     def parts(self, throttled: list[tuple[float, Spans]], running: Spans,
               rates: Rates) -> Iterator[Part]:
@@ -82,10 +83,8 @@ class Matmuls:
             taken *= shares[rows]
             ns = float(taken.sum())
             peeled += ns
-            where = None
-            if cause == "throttle":
-                where = Spans.of(*_joined([spans for _, spans in throttled]))
-            yield self._part(cause, rows, taken, ns, where)
+            yield self._part(cause, rows, taken, ns, [spans for _, spans in throttled]
+                             if cause == "throttle" else [])
         ns = running.length - turning - self.credits() - peeled
         yield Part("pipeline", self.core.core, ns, lambda: self._rest(left, running)[0],
                    lambda: self._rest(left, running)[1])
@@ -110,11 +109,11 @@ class Matmuls:
                                      (rates.interval / self.N[rows] - 1))
 
     def _part(self, cause: str, rows: Ints, taken: Floats, ns: float,
-              where: Spans | None = None) -> Part:
+              where: Sequence[Spans] = ()) -> Part:
         def spans() -> Spans:
             held = rows[taken != 0]
             slots = self.core.cut(Spans.of(self.start[held], self.stop[held]))
-            return slots if where is None else slots & where
+            return slots & reduce(or_, where) if where else slots
 
         return Part(cause, self.core.core, ns, spans,
                     lambda: (self.rows[rows[taken != 0]], taken[taken != 0]))
@@ -146,12 +145,7 @@ def counted(cores: Iterable[Core], matmuls: Iterable[Matmuls], rates: Rates) -> 
             name = rates.named(DTYPES[place])
             work[name] = work.get(name, 0.0) + float(flops[place])
     return Count({name: round(w) for name, w in work.items()},
-                 round(sum(core.moved() for core in cores)))
-
-
-def _joined(some: list[Spans]) -> tuple[Ints, Ints]:
-    return (np.concatenate([NO_ROWS, *(s.start for s in some)]),
-            np.concatenate([NO_ROWS, *(s.end for s in some)]))
+                 round(sum(core.moved for core in cores)))
 
 
 def compute(matmuls: Matmuls, rates: Rates, t_best: float, done: int) -> Iterator[Part]:
@@ -216,8 +210,8 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
             low = np.clip(gaps.start[held], core.t0, core.t1)
             high = np.clip(gaps.end[held], core.t0, core.t1)
             seen = high > low
-            yield core.part(cause, Spans(low[seen], high[seen]), partial(
-                _these, blamed[held[seen]], (high - low)[seen].astype(float)))
+            owned = blamed[held[seen]], (high - low)[seen].astype(float)
+            yield core.part(cause, Spans(low[seen], high[seen]), partial(lambda both: both, owned))
     left = core.cut(Spans(gaps.start[blamed < 0], gaps.end[blamed < 0]))
     left = yield from core.waits(left, "vector", "scalar", "gpsimd")
     moving, idle = split(left, core.under_way)
@@ -238,14 +232,7 @@ def _blamed(core: Core, rows: Ints, since: Ints) -> Ints:
         return found
     kind, ends = core.kind[before], core.timeline.instructions.end[before]
     late = (kind >= 8 * WORK) & (kind < 8 * MATMULS) & (ends > since[which])
-    rank = np.where(late, ends, np.where(kind >> 3 == ISSUE, ends - NEVER, -NEVER - 1))
-    opens = np.flatnonzero(np.r_[True, which[1:] != which[:-1]])
-    latest = np.maximum.reduceat(rank, opens)
-    hits = np.flatnonzero(rank == np.repeat(latest, np.diff(np.r_[opens, which.size])))
-    one = before[hits[np.searchsorted(hits, opens)]]  # of equal ends the first
-    found[which[opens]] = np.where(latest >= -NEVER, one, -1)
+    held = np.flatnonzero(late | (kind >> 3 == ISSUE))[::-1]  # of equal ends the first comes last
+    held = held[np.argsort(np.where(late, ends, ends - NEVER)[held], kind="stable")]
+    found[which[held]] = before[held]  # in order, so that the last to end stays
     return found
-
-
-def _these(rows: Ints, ns: Floats) -> Owned:
-    return rows, ns

@@ -88,6 +88,7 @@ def kept(column: NDArray, rows: Ints) -> NDArray:
 class Core:
     """Rows of one core of a timeline, cut to a window [t0, t1) where it is asked for.
 
+    issues  rows that start a transfer
     first   D0: the first DMA issue or traffic packet, else the first working row
     last    Z: the last end of a traffic packet or working row
     """
@@ -103,7 +104,8 @@ class Core:
         self.packet_rows = np.flatnonzero(packets.traffic & (packets.core == core))
         self.moves = Spans(*(kept(column, self.packet_rows)
                              for column in (packets.start, packets.end)))
-        works, starts = self.rows("any"), [own.start[self.rows("issue")[:1]], self.moves.start[:1]]
+        works, self.issues = self.rows("any"), self.rows("issue")
+        starts = [own.start[self.issues[:1]], self.moves.start[:1]]
         if not any(map(len, starts)):
             starts = [own.start[works[:1]]]
         self.first = int(np.concatenate(starts).min())
@@ -125,7 +127,8 @@ class Core:
         """When it works; "DMA": when traffic is under way."""
         if engine == "DMA":
             return self.under_way
-        rows, own = self.rows(engine), self.timeline.instructions
+        own = self.timeline.instructions
+        rows = self.issues if engine == "issue" else self.rows(engine)
         return Spans.of(own.start[rows], own.end[rows])
 
     @cached_property
@@ -146,20 +149,21 @@ class Core:
         at = (self.t0 <= start) & (start < self.t1)
         return np.where(length > 0, inside / np.maximum(length, 1), at)
 
+    @cached_property
     def moved(self) -> float:
         """Bytes of traffic in the window; a packet that it cuts counts by its share."""
         return float((self.nbytes * self.share(self.moves.start, self.moves.end)).sum())
 
     def all_moved(self) -> float:
         """Bytes of traffic in the whole run."""
-        return float(self.nbytes[self.moves.start < self.timeline.end].sum())
+        return float(self.nbytes[:np.searchsorted(self.moves.start, self.timeline.end)].sum())
 
-    @property
+    @cached_property
     def nbytes(self) -> Ints:
         """The bytes of each traffic packet."""
         return kept(self.timeline.packets.nbytes, self.packet_rows)
 
-    @property
+    @cached_property
     def engines(self) -> NDArray[np.int16]:
         """The DMA engine of each traffic packet."""
         return kept(self.timeline.packets.engine, self.packet_rows)
@@ -208,8 +212,7 @@ class Core:
         start, rows = self.timeline.instructions.start, self.rows("any")
         who = np.r_[rows, -1][np.searchsorted(start[rows], spans.end)]
         if moving:
-            rows = self.rows("issue")
-            last = np.r_[-1, rows][np.searchsorted(start[rows], spans.end)]
+            last = np.r_[-1, self.issues][np.searchsorted(start[self.issues], spans.end)]
             who = np.where(last >= 0, last, who)
         known = who >= 0
         return who[known], (spans.end - spans.start)[known].astype(float)

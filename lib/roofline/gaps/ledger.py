@@ -277,17 +277,14 @@ def ledger(profile: "Profile | Prediction", machine: Machine | str, count: Any =
 
     best = rates.best(given, len(cores)) if given else {}
     matmuls = priced() if (roof or _binds(best)) != "memory" else []
-    if not given:  # the roof is the whole run's, so that windows of it add up
-        roof = roof or _binds({
-            "compute": sum(own.all_credits() for own in matmuls),
-            "memory": sum(core.all_moved() for core in cores) / rates.bw})
-        best = {"compute": sum(own.credits() for own in matmuls) / len(cores),
-                "memory": sum(core.moved() for core in cores) / rates.bw / len(cores)}
-    roof = roof or _binds(best)
+    if not roof:  # without a count the whole run's, so that windows of it add up
+        roof = _binds(best or {"compute": sum(own.all_credits() for own in matmuls),
+                               "memory": sum(core.all_moved() for core in cores) / rates.bw})
     if roof == "compute" and not len(timeline.instructions):
         raise GapError(f"{name}: it has no instructions, so nothing tells what the Tensor Engine "
                        "did; capture them too, or take roof='memory'")
-    t_best = best[roof]
+    t_best = best[roof] if best else sum(own.credits() for own in matmuls) / len(cores) if (
+        roof == "compute") else sum(core.moved for core in cores) / rates.bw / len(cores)
     parts = [Part("rounding", core.core, rounding, Spans.none, nothing) for core in cores]
     for core in cores if roof == "memory" else ():
         parts += memory(core, rates, t_best, done)
