@@ -7,7 +7,7 @@ Assumes   names and counting of profiler 2.28 (data version 8): each of an fp32 
 Ignores   what only a device has: notices, semaphores, instruction fetch, sbuf and psum bytes
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -128,29 +128,31 @@ def _lines(of: "Prediction") -> tuple[tuple[str, ...], NDArray[np.int32]]:
     return tuple(names), index
 
 
+def _members(of: "Prediction") -> Iterator[tuple[tuple, Any, Ints]]:
+    """Of each kind of instruction: one as issued, its price, and the instructions of that kind."""
+    kind = np.array(of.plan.kind, np.int64)
+    order, ends = np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))
+    for k, issued in of.plan.one.items():
+        rows = order[ends[k - 1] if k else 0:ends[k]]
+        yield issued, of.prices[rows[0]], rows
+
+
 def _kinds(of: "Prediction") -> list[list[_Rows]]:
-    """Instructions of one price and opcode, and their rows."""
-    groups: dict[tuple, list[int]] = {}
-    for i, (issued, price) in enumerate(zip(of.graph.issued, of.prices, strict=True)):
-        read = sum(p[1].hbm_bytes for p in issued[2])
-        written = sum(p[1].hbm_bytes for p in issued[3])
-        groups.setdefault((issued[0], id(price), read, written), []).append(i)
+    """The rows of each kind of instruction."""
     start, end = np.array(of.schedule.start), np.array(of.schedule.end)
     over, load = np.array(of.schedule.over), np.array(of.schedule.load)
     found = []
-    for (work, _, read, written), which in groups.items():
-        rows = np.array(which)
-        price = of.prices[which[0]]
+    for (work, _, reads, writes, _), price, rows in _members(of):
         opcode = OPCODES.get(work.opcode, work.opcode.upper())
-        moved = {"read": read, "written": written}
         if isinstance(price, Transfer):
-            name = opcode if opcode.startswith("DMA_") else f"DMA_{opcode}"
-            found.append([_Rows(rows, start[rows], end[rows], name, SYNC, True, True, **moved)])
+            opcode = opcode if opcode.startswith("DMA_") else f"DMA_{opcode}"
         elif price.shape[0]:
             found.append(_matmuls(price, rows, start[rows], end[rows], over[rows], load[rows]))
-        else:
-            found.append([_Rows(rows, start[rows], over[rows], opcode, price.engine, True,
-                                True, **moved)])
+            continue
+        stop, engine = (end, SYNC) if isinstance(price, Transfer) else (over, price.engine)
+        read, written = (sum(p[1].hbm_bytes for p in side) for side in (reads, writes))
+        found.append([_Rows(rows, start[rows], stop[rows], opcode, engine, True, True, read=read,
+                            written=written)])
     return found
 
 
@@ -175,13 +177,10 @@ def _matmuls(price: Any, rows: Ints, start: NDArray, end: NDArray, over: NDArray
 
 def _packets(of: "Prediction") -> Packets:
     """Packets of all transfers: of each engine one after the other."""
-    groups: dict[int, list[int]] = {}
-    for i in of.schedule.packets:
-        groups.setdefault(id(of.prices[i]), []).append(i)
     columns: list[list[NDArray]] = []
-    for which in groups.values():
-        price = of.prices[which[0]]
-        assert isinstance(price, Transfer)
+    for _, price, which in _members(of):
+        if not isinstance(price, Transfer):
+            continue
         begin = np.array([of.schedule.packets[i] for i in which])  # [transfers, engines]
         nbytes, took = np.array(price.row).T
         for j, ((engine, ns), count) in enumerate(zip(price.loads, price.rows, strict=False)):

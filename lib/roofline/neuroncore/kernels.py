@@ -8,6 +8,7 @@ Ignores   results: they are right on NumPy (tests), but are here to be counted, 
 Layout    a stands for A transposed, [K, M], the stationary operand; b for B, [K, N], the moving
           one; a kernel that takes A by rows, [M, K], transposes it on the Tensor Engine
 PSUM      one bank an accumulator; how many are in flight is the row's `buffers`, psum=...
+Engines   where none is named, those that the model takes: Vector for elements, Tensor to transpose
 """
 
 from .. import nki
@@ -344,11 +345,7 @@ def gemm_panels(a, b, bias=None):
             if bias is None:
                 store(c, m, n, total)
             else:
-                out = nl.ndarray((P, BANK), a.dtype)
-                nisa.tensor_tensor(dst=out, data1=total[0][0], data2=biases[:, n:n + BANK],
-                                   op=nl.add)
-                nisa.activation(dst=out, op=nl.gelu, data=out)
-                nisa.dma_copy(dst=c[m:m + P, n:n + BANK], src=out)
+                store_gelu(c[m:m + P, n:n + BANK], total[0][0], biases[:, n:n + BANK])
     return c
 
 
@@ -359,12 +356,18 @@ def gelu(x, bias):
     y = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
     added = spread_rows(bias, "dma")
     for r in range(0, R, P):
-        tile, out = nl.ndarray((P, C), x.dtype), nl.ndarray((P, C), x.dtype)
+        tile = nl.ndarray((P, C), x.dtype)
         nisa.dma_copy(dst=tile, src=x[r:r + P, :])
-        nisa.tensor_tensor(dst=out, data1=tile, data2=added, op=nl.add)
-        nisa.activation(dst=out, op=nl.gelu, data=out)
-        nisa.dma_copy(dst=y[r:r + P, :], src=out)
+        store_gelu(y[r:r + P, :], tile, added)
     return y
+
+
+def store_gelu(dst, tile, bias):
+    """gelu(tile + bias), stored."""
+    out = nl.ndarray(tile.shape, dst.dtype)
+    nisa.tensor_tensor(dst=out, data1=tile, data2=bias, op=nl.add)
+    nisa.activation(dst=out, op=nl.gelu, data=out)
+    nisa.dma_copy(dst=dst, src=out)
 
 
 @nki.jit
