@@ -209,6 +209,21 @@ def test_a_gap_is_blamed_on(after, cause):
     assert gaps.ledger(made, TRN2)[cause] == pytest.approx(100)
 
 
+@pytest.mark.parametrize(("after", "cause"), [
+    ([], "idle"), (["early"], "idle"), (["m"], "idle"),
+    (["old"], "wait for DMA"),           # its packets come later, however long ago it was
+    (["early", "old"], "wait for DMA"),
+    (["q"], "wait for DMA"),             # from the Tensor Engine's own queue
+])
+def test_a_gap_in_which_nobody_works_is_blamed_on(after, cause):
+    made = profile(timeline(
+        issues=[(10, 20, {"name": "old"}), (30, 200, {"name": "q", "engine": "tensor"})],
+        matmuls=[(0, 200, USEFUL | {"name": "m"}), (300, 500, USEFUL | {"after": after})],
+        scalar=[(0, 200, {"name": "early"})]))
+    agree(gaps.ledger(made, TRN2), sweep(of(made), TRN2))
+    assert gaps.ledger(made, TRN2)[cause] == pytest.approx(100)
+
+
 def test_of_the_rows_that_end_a_gap_the_first_tells():
     rows = {"weights": [(300, 320, {"after": ["s"]})], "scalar": [(150, 300, {"name": "s"})],
             "matmuls": [(0, 200, USEFUL), (300, 500, USEFUL | {"after": ["g"]})],
