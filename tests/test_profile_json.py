@@ -139,7 +139,7 @@ def test_every_name_of_a_column_reads_alike(document):
     assert own.metadata["tensor_engine_num_rows"] == 128
     assert own.metadata["instance_type"] == "trn2.3xlarge"
     assert own.tensors == (profile.Tensor("q_ref", "IN", (128, 512), 131072),)
-    assert own.warnings == ("Try --enable-dge-notifs", "1 duplicate DMA packets are left out")
+    assert own.warnings == ("Try --enable-dge-notifs", "duplicate DMA packets are left out: 1 of 5")
 
     rows = own.timeline.instructions
     assert rows.start.tolist() == [5, 100, 400, 700, 900, 1200]
@@ -240,7 +240,84 @@ def test_rows_of_no_engine_are_left_out_and_counted():
     document["instruction"][2]["label"] = "CcCore"
     own = read(document)
     assert len(own.timeline.instructions) == 5
-    assert any("1 instructions of CcCore are left out" in text for text in own.warnings)
+    assert own.warnings[1].startswith("1 of 6 instructions are left out: of CcCore, no engine")
+    document["instruction"][2]["label"] = ""
+    assert read(document).warnings[1].startswith("1 of 6 instructions are left out: of no name, ")
+
+
+# By hand: 2 x 128 x 64 x (512 + 512 + 128) FLOPs, the last of them transposes.
+ADDS_UP = {"hardware_flops": 128 * 64 * 2304, "transpose_flops": 128 * 64 * 256,
+           "matmul_instruction_count": 3, "tensor_engine_instruction_count": 3}
+
+
+def summed():
+    document = small()
+    document["summary"][0] |= ADDS_UP
+    return document
+
+
+def disagree(own):
+    found = [text for text in own.warnings if text.startswith("rows and summary do not agree in ")]
+    assert len(found) <= 1
+    return found[0].split(" in ", 1)[1].split(":")[0].split(", ") if found else []
+
+
+def test_rows_that_are_lost_or_doubled_are_said_once():
+    assert disagree(read(summed())) == []
+    lost = summed()
+    lost["instruction"] = [row for row in lost["instruction"] if row["timestamp"] < 800]
+    assert disagree(read(lost)) == [
+        "tensor_engine_instruction_count", "matmul_instruction_count", "hardware_flops"]
+    with pytest.raises(ProfileError, match=r"16,777,216 FLOPs .* they have 8,388,608, so rows are"):
+        read(lost).count  # noqa: B018
+    other = summed()  # each again as another instruction
+    other["instruction"] += [row | {"id": row["id"] + 1} for row in other["instruction"]]
+    assert disagree(read(other)) == [
+        "tensor_engine_instruction_count", "matmul_instruction_count", "hardware_flops",
+        "transpose_flops", "hbm_read_bytes", "hbm_write_bytes"]
+
+
+def test_an_instruction_that_is_listed_twice_counts_once():
+    twice = summed()
+    twice["instruction"] += [dict(row) for row in twice["instruction"]]
+    own = read(twice)
+    assert own.warnings[1:] == ("duplicate instructions are left out: 6 of 12",
+                                "duplicate DMA packets are left out: 1 of 5")
+    once = read(summed())
+    assert own.count == once.count
+    assert own.timeline.instructions.after.tolist() == once.timeline.instructions.after.tolist()
+    longer = summed()  # the id of another instruction, at another time
+    longer["instruction"].append(longer["instruction"][0] | {"duration": 299})
+    assert "instruction ids" in disagree(read(longer))
+
+
+def test_passes_are_known_without_elements():
+    document = summed()
+    for row in document["instruction"]:
+        row.pop("elements", None)
+    own = read(document)
+    assert "instructions.macs" in own.timeline.unknown
+    assert dict(own.count.work) == {"fp32": 2 * 128 * 64 * 512}
+    assert profile.compare(own.count, own)["fp32 passes"].flops == 2 * 128 * 64 * 512
+
+
+def test_bir_id_decides_where_raw_bir_id_is_0_in_all_rows():
+    document = summed()
+    for row in document["instruction"]:
+        row["raw_bir_id"] = 0
+    assert read(document).timeline.instructions.passes.tolist() == [1, 1, 1, 2, 2, 1]
+    for row in document["instruction"]:
+        row["bir_id"] = ""
+    assert "instructions.passes" in read(document).timeline.unknown
+
+
+def test_a_schema_older_than_any_known_is_said():
+    for schema, said in (("3.1.0", True), ("6.9", True), ("7.0.0", False), ("7.4.0", False),
+                         ("7.5", True), ("x", True)):
+        document = small()
+        document["metadata"][0]["profile_schema_version"] = schema
+        assert said is any(f"schema {schema} is unknown to this reader (schema 7.0 to 7.4" in text
+                           for text in read(document).warnings)
 
 
 def test_tables_that_are_not_there():
@@ -301,6 +378,35 @@ def test_of_two_device_sessions_one_is_picked():
     assert read(both, session=OTHER).summary["total_time"] == 0.25
     with pytest.raises(ProfileError, match=r"expected a session 's_2+', got n_0+, n_1+"):
         read(both, session=SYSTEM)
+
+
+@pytest.mark.parametrize("document", [small(), FLAT])
+def test_a_file_of_one_record_has_no_session(document):
+    with pytest.raises(ProfileError, match=r"trace.json: session='n_x': this file holds one record "
+                                           r"and no sessions; leave it out"):
+        read(document, session="n_x")
+
+
+def test_a_list_of_records_says_how_to_read_one():
+    records = [{"problem": "mm", "values": {"K": 1}, "profile": {"hbm_read_bytes": 7}}] * 3
+    with pytest.raises(ProfileError, match=r"got a list of 3 records\. Read one: from_json\(name, "
+                                           r"record\['profile'\]\)\. Or: Write one"):
+        read(records)
+    assert read(records[0]["profile"]).get("hbm_read_bytes") == 7
+    with pytest.raises(ProfileError, match=r"got a list of 1\. Write one with"):
+        read([{"problem": "mm"}])
+
+
+@pytest.mark.parametrize("path", [None, 5, 1.5, b"trace.json", ["trace.json"]])
+def test_what_is_no_path_is_one_sentence(path):
+    with pytest.raises(ProfileError, match=r"^read: expected a path, got .*\. Pass that of a file "
+                                           r"or directory$"):
+        profile.read(path)
+
+
+def test_json_that_does_not_parse_is_said_in_whole_sentences():
+    with pytest.raises(ProfileError, match=r"line 1, column 2: .* double quotes\. Write one with"):
+        profile.text.parse("x.json", b"{'a': 1}")
 
 
 def test_only_a_system_session_is_no_profile():
@@ -368,7 +474,12 @@ WRONG = [
     ((*ROW, "timestamp"), 1.5, r"instruction\[3\]\.timestamp: expected a whole number, got 1.5"),
     ((*ROW, "timestamp"), True, r"instruction\[3\]\.timestamp: expected a whole number, got true"),
     ((*ROW, "timestamp"), float("nan"), r"instruction\[3\]\.timestamp: expected a whole.*got nan"),
-    ((*ROW, "timestamp"), 10**30, r"instruction\[3\]\.timestamp: .* 64 bits, got one of 100 bits"),
+    ((*ROW, "timestamp"), 10**30, r"instruction\[3\]\.timestamp: .* 63 bits, got one of 100 bits"),
+    ((*ROW, "timestamp"), 2**63, r"instruction\[3\]\.timestamp: .* 63 bits, got one of 64 bits"),
+    (("summary", 0, "hbm_read_bytes"), 2**63, "number of at most 63 bits, got one of 64 bits"),
+    (("summary", 0), {"total_time": 2e-6, "hardware_flops": 5, "transpose_flops": 10},
+     r"summary\.transpose_flops: expected up to hardware_flops = 5, got 10"),
+    (("summary", 0), {"total_time": 2.0009}, r"got 2\.0009\. Divide it by 1e6 if it was"),
     ((*ROW, "timestamp"), 10**17, r"instruction\[3\]\.timestamp: expected ns in"),
     ((*ROW, "timestamp"), KeyError, r"instruction\[3\]\.timestamp: expected .*, got nothing"),
     ((*ROW, "timestamp"), [4], r"instruction\[3\]\.timestamp: expected .*, got a list of 1"),
@@ -393,7 +504,7 @@ WRONG = [
     (("summary", 0, "hbm_read_bytes"), -1, "summary.hbm_read_bytes: expected a number >= 0, got"),
     (("summary", 0, "hbm_read_bytes"), float("inf"), "summary.hbm_read_bytes: expected a number, "),
     (("summary", 0, "hbm_read_bytes"), "many", "hbm_read_bytes: expected a number, got 'many'"),
-    (("summary", 0, "hbm_read_bytes"), 10**40, "hbm_read_bytes: expected a number of at most 64"),
+    (("summary", 0, "hbm_read_bytes"), 10**40, "hbm_read_bytes: expected a number of at most 63"),
     (("summary", 0, "total_time"), 0, r"total_time: expected seconds > 0, got 0: nothing ran"),
     # units: us for total_time; 0..100 for a fraction; ns for an active time; rows in ps
     (("summary", 0, "total_time"), 2.0009, "total_time: expected seconds, about last_hw_timestamp"),
@@ -608,7 +719,7 @@ def test_json_of_7_x_says_what_its_parquet_says():
     assert own.summary["throttle_active_nc4_time_ns"] == 964
     assert own.warnings[:2] == ("mind", "error of the profiler: a notification was lost")
     assert len(own.timeline.packets) == 4
-    assert "2 duplicate DMA packets are left out" in own.warnings
+    assert "duplicate DMA packets are left out: 2 of 6" in own.warnings
 
 
 def test_a_packet_that_is_marked_and_repeated_counts_once():
@@ -671,7 +782,7 @@ def test_nan_of_2024_is_unknown():
     (b'{"total_time": "\xff\xfe"}', "got other bytes at byte 16"),
     (b"[" * 200_000, "nested too deep"),
     (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "nested too deep"),
-    (b'{"total_time": ' + b"9" * 5000 + b"}", "numbers of at most 64 bits"),
+    (b'{"total_time": ' + b"9" * 5000 + b"}", "numbers of at most 63 bits"),
     (b"[]", "got a list of 0"), (b"null", "got null"), (b"7", "got 7"), (b'"x"', "got 'x'"),
     (b"{}", r"no `summary` .* \(keys: none\)"),
     (b'{"traceEvents": [], "displayTimeUnit": "ns"}', "keys: traceEvents, displayTimeUnit"),

@@ -417,9 +417,13 @@ def _instructions(table: Table, cores: int, unknown: set[str], notes: list[str])
     kept = np.flatnonzero(index >= 0)
     if kept.size < table.size:
         others = sorted({engine.names[c] for c in np.unique(engine.codes[index < 0])})
-        notes.append(f"{table.size - kept.size:,} instructions of "
-                     f"{printable(', '.join(others), 80)} are left out: no engine of a "
-                     "NeuronCore that this reader knows")
+        notes.append(f"{table.size - kept.size:,} of {table.size:,} instructions are left out: of "
+                     f"{printable(', '.join(other or 'no name' for other in others), 80)}, no "
+                     "engine of a NeuronCore that this reader knows")
+    known, kept = kept.size, kept if "id" not in table.ints else _once(
+        kept, table.ints["id"], start, end)
+    if kept.size < known:
+        notes.append(f"duplicate instructions are left out: {known - kept.size:,} of {known:,}")
     order = kept[np.argsort(start[kept], kind="stable")]
     core, work, size = core[order], macs[order], order.size
     own = table.shapes or shapes([""]).take(np.zeros(table.size, np.int64))
@@ -538,17 +542,29 @@ def _packets(table: Table, cores: int, unknown: set[str], notes: list[str]) -> P
     if "duplicate" in table.texts:
         kept = np.flatnonzero(~table.texts["duplicate"].among("yes", "true"))
     if "packet" in table.ints:
-        keys = [key[kept] for key in (table.ints["packet"], start, end)]
-        order = np.lexsort(keys[::-1])  # equal keys stay in the order of rows
-        again = np.zeros(kept.size, bool)
-        again[order[1:]] = np.all([key[order][1:] == key[order][:-1] for key in keys], axis=0)
-        kept = kept[~again | (keys[0] == 0)]  # 0: the file gives it none
+        kept = _once(kept, table.ints["packet"], start, end)
     if kept.size < size:
-        notes.append(f"{size - kept.size:,} duplicate DMA packets are left out")
+        notes.append(f"duplicate DMA packets are left out: {size - kept.size:,} of {size:,}")
     order = kept[np.argsort(start[kept], kind="stable")]
     return Packets(core[order].astype(np.int8), device[order].astype(np.int16), start[order],
                    end[order], nbytes[order], traffic[order],
                    table.ints.get("id", np.zeros(size, np.int64))[order])
+
+
+def _once(rows: Ints, *keys: Ints) -> Ints:
+    """These rows without those that repeat an earlier one in every key. A first key of 0 is none.
+
+    >>> _once(np.arange(4), np.array([5, 5, 0, 0])).tolist()
+    [0, 2, 3]
+    """
+    held = [key[rows] for key in keys]
+    ids = np.sort(held[0])
+    if not (ids[1:] == ids[:-1]).any():
+        return rows
+    order = np.lexsort(held[::-1])  # equal keys stay in the order of rows
+    again = np.zeros(rows.size, bool)
+    again[order[1:]] = np.all([key[order][1:] == key[order][:-1] for key in held], axis=0)
+    return rows[~again | (held[0] == 0)]
 
 
 def _throttles(table: Table, cores: int, notes: list[str]) -> Throttles:

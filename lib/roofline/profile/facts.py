@@ -9,9 +9,11 @@ Ignores   rows (columns) and what the values mean for speed (formulas)
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..timeline import ENGINES, Timeline
+from . import formulas
 from .columns import LONGEST, Table, cores_seen, printable
 from .columns import timeline as timeline_of
 from .record import Profile, ProfileError, Tensor, Value
@@ -29,9 +31,10 @@ MOVED = {
 FRACTIONS = tuple(f"{name}_active_time_percent" for name in
                   (*(f"{engine}_engine" for engine in ENGINES), "dma", "total"))
 TIMES = tuple(name.removesuffix("_percent") for name in FRACTIONS)
-KNOWN_DATA, KNOWN_SCHEMA = 8, (7, 4)  # the newest this reader was tried on
+KNOWN_DATA, KNOWN_SCHEMA = 8, ((7, 0), (7, 4))  # the newest data, the schemas this was tried on
 UNSURE = "how many physical cores this was is not in the file: read as 1"
 HZ = (1e8, 1e10)                 # a NeuronCore's clock lies between these: else the unit is wrong
+SECONDS = "Divide it by 1e6 if it was written in us, by 1e9 if in ns"
 ROUNDING = 1.01                  # parts of a whole may exceed it by rounding, not by 1 %
 
 
@@ -57,8 +60,8 @@ def values(where: str, given: Mapping[str, Any]) -> tuple[dict[str, Value], list
                 continue
             raise ProfileError(f"{where}.{name}: expected a number, got {value}. Write the "
                                "profile anew with a later profiler, or take this key out")
-        if isinstance(value, int) and abs(value) > 2**63:
-            raise ProfileError(f"{where}.{name}: expected a number of at most 64 bits, got one of "
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise ProfileError(f"{where}.{name}: expected a number of at most 63 bits, got one of "
                                f"{value.bit_length()} bits")
         found[name] = value
     return found, warnings
@@ -140,16 +143,18 @@ def version(metadata: Mapping[str, Value]) -> str:
 
 
 def _newer(metadata: Mapping[str, Value]) -> list[str]:
-    """A warning when the file is newer than what this reader was tried on."""
+    """A warning when the file is newer than what this reader was tried on, or of older schema."""
     data, schema = metadata.get("data_version"), str(metadata.get("profile_schema_version", ""))
     number = re.match(r"(\d{1,6})(?:\.(\d{1,6}))?", schema)
     said = None
-    if schema and (not number or (int(number[1]), int(number[2] or 0)) > KNOWN_SCHEMA):
+    if schema and (not number or not KNOWN_SCHEMA[0] <= (
+            int(number[1]), int(number[2] or 0)) <= KNOWN_SCHEMA[1]):
         said = f"schema {printable(schema, 60)}"
     elif isinstance(data, (int, float)) and data > KNOWN_DATA:
         said = f"data version {data}"
-    return [f"{said} is unknown to this reader (up to schema {KNOWN_SCHEMA[0]}.{KNOWN_SCHEMA[1]}, "
-            f"data version {KNOWN_DATA}): what has a known name was read"] if said else []
+    first, last = (".".join(map(str, known)) for known in KNOWN_SCHEMA)
+    return [f"{said} is unknown to this reader (schema {first} to {last}, up to data version "
+            f"{KNOWN_DATA}): what has a known name was read"] if said else []
 
 
 def _positive(where: str, found: Mapping[str, Value], keys: Iterable[str]) -> None:
@@ -180,6 +185,10 @@ def check_units(file: str, summary: Mapping[str, Value], metadata: Mapping[str, 
     _positive(f"{file}: metadata", metadata,
               ("last_hw_timestamp", "hbm_ddr_bandwidth", "dma_ddr_bandwidth",
                "tensor_engine_clock_freq", "neuroncore_clock_freq", "num_physical_cores"))
+    all_of, moved = (_number(summary, f"{name}_flops") for name in ("hardware", "transpose"))
+    if all_of is not None and moved is not None and moved > all_of:
+        raise ProfileError(f"{where}.transpose_flops: expected up to hardware_flops = "
+                           f"{all_of:,.0f}, got {moved:,.0f}. The file is damaged: write it anew")
     total = _number(summary, "total_time")
     if total == 0:
         raise ProfileError(f"{where}.total_time: expected seconds > 0, got 0: nothing ran")
@@ -197,7 +206,7 @@ def check_units(file: str, summary: Mapping[str, Value], metadata: Mapping[str, 
     if total and cycles and not HZ[0] < cycles / total < HZ[1]:
         raise ProfileError(f"{where}.total_time: expected seconds, got {total:g}: with "
                            f"neuroncore_cycle_count = {cycles:g} the clock would be "
-                           f"{cycles / total:.3g} Hz")
+                           f"{cycles / total:.3g} Hz. {SECONDS}")
     last = _number(metadata, "last_hw_timestamp")
     if timeline is not None and total is not None:
         end = max(int(rows.end.max(initial=0)) for rows in
@@ -210,7 +219,7 @@ def check_units(file: str, summary: Mapping[str, Value], metadata: Mapping[str, 
                                    "execution, total_time is seconds")
         if last and total * 1e9 > ROUNDING * last + 1000:
             raise ProfileError(f"{where}.total_time: expected seconds, about last_hw_timestamp = "
-                               f"{last:,.0f} ns of metadata, got {total:g}")
+                               f"{last:,.0f} ns of metadata, got {total:g}. {SECONDS}")
 
 
 def _cores(file: str, summary: Mapping[str, Value], metadata: Mapping[str, Value],
@@ -280,8 +289,11 @@ def assemble(file: str, name: str, format: str, *, summary: Mapping[str, Any],
             and not any("dge" in text.lower() for text in own)):
         notes.append("DMA transfers are not attributed: captured without DGE notifications "
                      "(NEURON_RT_ENABLE_DGE_NOTIFICATIONS=1)")
-    return Profile(
+    made = Profile(
         name=printable(name, 200), format=format, version=version(known), summary=facts,
         metadata=known, cores=cores, timeline=timeline, tensors=tuple(tensors),
-        warnings=tuple(dict.fromkeys([*own, *notes])),
         kind="modelled" if str(simulated).lower() in ("true", "1") else "measured")
+    if differ := ", ".join(row.name for row in formulas.rows(made) if row.agrees is False):
+        notes.append(f"rows and summary do not agree in {differ}: rows are missing, doubled or of "
+                     "another run, so what they say is not said of the whole. check() shows both")
+    return replace(made, warnings=tuple(dict.fromkeys([*own, *notes])))

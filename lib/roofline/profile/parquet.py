@@ -56,6 +56,8 @@ def from_parquet(path: Path | str) -> Profile:
               for table in ("Instruction", "DmaPacket", "Throttle", "ActiveTime")}
     tables["Throttle"] = tables["Throttle"] or Table("", 0, {}, {}, {})  # no file: no events
     own = tables["Instruction"]
+    if own is not None and "group" in own.ints and not own.ints["group"].any():  # bir_id may tell
+        own = tables["Instruction"] = _read(directory, "Instruction", schema, "raw_bir_id")
     if own is not None and "id" in own.ints:
         own.before = _before(own.ints["id"], _read(directory, "Flow", schema))
     summary = _record(directory, "Summary")
@@ -143,7 +145,7 @@ def _readable(where: str) -> Iterator[None]:
     except (arrow()[0].ArrowMemoryError, MemoryError):
         raise MemoryError from None
     except (arrow()[0].ArrowException, OSError, ValueError, LookupError) as error:
-        said = printable(str(error).split("\n")[0], 120)
+        said = printable(re.sub("'/[^']*'", "it", str(error).split("\n")[0]), 120).rstrip(".")
         raise ProfileError(f"{where}: expected a Parquet file, got one that is cut, damaged or of "
                            f"another kind ({said}). Copy it again, or write the tables anew with "
                            "neuron-explorer view --output-format parquet") from None
@@ -244,10 +246,10 @@ def _joined(pieces: list[Any], kind: type) -> NDArray[Any]:
     return np.concatenate(pieces) if pieces else np.zeros(0, kind)
 
 
-def _read(directory: Path, table: str, schema: str) -> Table | None:
+def _read(directory: Path, table: str, schema: str, without: str = "") -> Table | None:
     """The columns of NAMES that this table has, None when it has no file.
 
-    A column of nulls is left out: unknown.
+    A column of nulls is left out: unknown. So is the one called `without`.
     """
     files = _files(directory, table)
     if not files:
@@ -255,13 +257,15 @@ def _read(directory: Path, table: str, schema: str) -> Table | None:
     pa, _, pq = arrow()
     read = {name: _Column() for name in columns.NAMES[table]}
     found: dict[str, str] = {}
-    size = 0
+    size, whole_table = 0, f"{_name(directory)}: {table}"
     for file in files:
         where = f"{_name(directory)}: {file.name}"
         with _readable(where):
             footer = pq.ParquetFile(file)
             kinds = {field.name: field.type for field in footer.schema_arrow}
-        names = _named(where, table, footer.schema_arrow.names, schema)
+        there = [name for name in footer.schema_arrow.names if name != without]
+        part = f"{_name(directory)}: {file.stem}"
+        names = _named(part, table, there, schema)
         found |= names
         with _readable(where):
             text = [name for name in names.values() if _is_text(kinds[name])]
@@ -272,16 +276,16 @@ def _read(directory: Path, table: str, schema: str) -> Table | None:
                     cells = (batch.column(names[name]) if name in names
                              else pa.nulls(len(batch), pa.int64()))
                     if cells.null_count and name in names and name in (*NEEDED, "end", "duration"):
-                        raise columns.bad(f"{where}: {table}", size + int(np.argmax(_nulls(cells))),
+                        raise columns.bad(whole_table, size + int(np.argmax(_nulls(cells))),
                                           names[name], "a value", "null")
                     column.given |= cells.null_count < len(cells)
-                    with _typed(f"{where}: {table}.{names.get(name)}", name, cells.type):
+                    with _typed(f"{part}.{names.get(name)}", name, cells.type):
                         if name == "operands":
                             column.pieces.append(_shapes(cells, read["opcode"], names))
                         else:
-                            column.add(f"{where}: {table}", name, names.get(name, ""), cells, size)
+                            column.add(whole_table, name, names.get(name, ""), cells, size)
                 size += len(batch)
-    made = Table(f"{_name(directory)}: {table}", size, found, {}, {})
+    made = Table(whole_table, size, found, {}, {})
     for name, column in read.items():
         if name in NEEDED or column.given or (not size and name in found):
             _finish(made, name, column)
@@ -303,10 +307,10 @@ def _finish(table: Table, name: str, column: "_Column") -> None:
 def _named(where: str, table: str, there: list[str], schema: str) -> dict[str, str]:
     """Our names -> those of this file, of the columns it has; no duration where it has the end."""
     newer = f". The tables say schema {printable(schema, 20)}" if schema else ""
-    names = columns.chosen(f"{where}: {table}", table, there, f"{newer}. {HOW}")
+    names = columns.chosen(where, table, there, f"{newer}. {HOW}")
     twice = next((name for name in names.values() if there.count(name) > 1), None)
     if twice:
-        raise ProfileError(f"{where}: {table}: expected each column once, got {twice} "
+        raise ProfileError(f"{where}: expected each column once, got {twice} "
                            f"{there.count(twice)} times. {HOW}")
     if "end" in names:
         names.pop("duration", None)

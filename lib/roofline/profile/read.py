@@ -16,7 +16,11 @@ def read(path: str | os.PathLike[str], session: str | None = None) -> Profile:
     session   key of the session, where a summary-json holds several ("n_...")
     Raises ProfileError, with file and field, when it is none of these or its values cannot be.
     """
-    path = Path(path)
+    try:
+        path = Path(path)
+    except TypeError:
+        raise ProfileError(f"read: expected a path, got {printable(repr(path), 60)}. Pass that of "
+                           "a file or directory") from None
     name = printable(path.name or path.resolve().name, 200)
     try:
         if path.is_dir():

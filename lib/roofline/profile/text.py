@@ -56,15 +56,15 @@ def parse(name: str, data: bytes) -> Any:
                            f"{error.start:,}. {HOW}") from None
     except json.JSONDecodeError as error:
         cut = error.pos >= len(error.doc.rstrip())
-        what = "it ends in the middle: cut off?" if cut else f"{error.msg}"
+        what = "it ends in the middle: cut off?" if cut else f"{error.msg}."
         raise ProfileError(f"{name}: expected JSON, got other text at line {error.lineno}, column "
                            f"{error.colno:,}: {what} {HOW}") from None
     except RecursionError:
         raise ProfileError(f"{name}: expected JSON nested a few levels, got objects nested too "
                            f"deep to read. {HOW}") from None
     except ValueError as error:  # an integer of thousands of digits
-        raise ProfileError(f"{name}: expected numbers of at most 64 bits: "
-                           f"{printable(error, 120)}") from None
+        raise ProfileError(f"{name}: expected numbers of at most 63 bits: "
+                           f"{printable(error, 120)}. {HOW}") from None
     except MemoryError:
         raise ProfileError(f"{name}: {len(data):,} bytes of JSON do not fit into memory. Write the "
                            "profile as parquet") from None
@@ -124,7 +124,7 @@ class _Cells:
             return np.fromiter(cells, np.int64, len(cells))
         except OverflowError:
             at = next(i for i, cell in enumerate(cells) if not -2**63 <= cell < 2**63)
-            raise bad(self.where, at, name, "a whole number of 64 bits",
+            raise bad(self.where, at, name, "a whole number of at most 63 bits",
                       f"one of {cells[at].bit_length()} bits") from None
 
     def _whole(self, row: int, name: str, cell: Any, missing: int | None, text: bool) -> int:
@@ -156,6 +156,7 @@ class _Cells:
             cells = ["" if cell is None else str(cell) for cell in cells]
         return Text.of(cells)
 
+
 def json_name(value: Any) -> str:
     """What a value is, in JSON's words; short."""
     if isinstance(value, (dict, list)):
@@ -178,7 +179,10 @@ def _table(where: str, table: str, rows: Rows) -> Table:
     """The columns of NAMES that these rows have."""
     every = dict.fromkeys(name for both in NAMES[table].values() for name in both)
     cells = _Cells(where, rows, (*every, "predecessors"))
-    names = columns.chosen(where, table, cells.there if rows else every)
+    there = cells.there if rows else set(every)
+    if not any(cells.columns.get("raw_bir_id", ())):  # 0 in each row: bir_id may tell
+        there = there - {"raw_bir_id"}
+    names = columns.chosen(where, table, there)
     names = {ours: name for ours, name in names.items()
              if not rows or ours in NEEDED or cells.given(name)}
     ints: dict[str, Ints] = {}
@@ -225,15 +229,21 @@ def from_json(name: str, document: Any, session: str | None = None) -> Profile:
     Raises ProfileError when it is no profile or its values cannot be.
     """
     if not isinstance(document, dict):
-        records = isinstance(document, list) and document and isinstance(document[0], dict)
-        hint = " records; from_json(name, summary) reads the summary of one" if records else ""
+        record = document[0] if isinstance(document, list) and document else None
+        keys = [key for key, value in (record.items() if isinstance(record, dict) else ())
+                if isinstance(value, dict) and any(_is_number(value.get(one)) for one in SUMMARY)]
+        hint = f" records. Read one: from_json(name, record[{printable(repr(keys[0]), 60)}]). " \
+            "Or:" if keys else "."
         raise ProfileError(f"{name}: expected a profile, an object with `summary` or sessions "
-                           f"`n_...`, got {json_name(document)}{hint}. {HOW}")
+                           f"`n_...`, got {json_name(document)}{hint} {HOW}")
     tables = {ours: key for ours, keys in TABLES.items() for key in keys if key in document}
-    if "Summary" in tables and not isinstance(document[tables["Summary"]], (int, float, str)):
-        return _whole_file(name, document, tables)
-    if any(_is_number(document.get(key)) for key in SUMMARY):
-        return facts.assemble(name, name, "summary-json", summary=document)
+    whole = "Summary" in tables and not isinstance(document[tables["Summary"]], (int, float, str))
+    if whole or any(_is_number(document.get(key)) for key in SUMMARY):
+        if session is not None:
+            raise ProfileError(f"{name}: session={printable(session, 60)!r}: this file holds one "
+                               "record and no sessions; leave it out")
+        return (_whole_file(name, document, tables) if whole else
+                facts.assemble(name, name, "summary-json", summary=document))
     if isinstance(document.get("total_time"), (str, dict, list)):
         raise ProfileError(f"{name}: total_time: expected seconds, got "
                            f"{json_name(document['total_time'])}")

@@ -337,6 +337,9 @@ _TYPES = {table: dict(column.split(":") for column in columns.split()) for table
                 "gpsimd_engine_clock_freq:f* gpsimd_engine_num_channels:i* "
                 "neuroncore_clock_freq:f* ticks_per_nanosec:i* ultraserver_size:j "
                 "ultraserver_instance_index:j"}.items()}
+# Other columns of Metadata there; what older formats have besides has no place in it.
+_METADATA = {*_TYPES["Metadata"], *METADATA.values(), *MOVED.values(), "is_simulation",
+             "profile_name", "s3_bucket_path", "ultraserver_id", "ultraserver_type"}
 # Names of fractions and times in Summary; of the other columns a value tells, and i is the rest.
 _FLOATS = re.compile(r".*(_percent|_freq|_bandwidth|_ratio|_intensity|_average_bytes|"
                      r"(?<!_wait)_time)")
@@ -345,7 +348,7 @@ _FLOATS = re.compile(r".*(_percent|_freq|_bandwidth|_ratio|_intensity|_average_b
 def _save_parquet(tables: dict[str, Table], folder: Path) -> None:
     pa, _, pq = arrow()
     more = tables["Metadata"] | {"profile_schema_version": [SCHEMA]}
-    more.pop("data_version", None)
+    more = {name: value for name, value in more.items() if name in _METADATA}
     tables = tables | {"Metadata": more}
     folder.mkdir()
     for name, table in tables.items():
