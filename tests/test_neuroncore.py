@@ -323,7 +323,7 @@ def test_a_load_waits_for_the_tile_whose_buffer_it_takes(buffers):
     expected = [] if buffers is None else [(k, k - buffers) for k in range(buffers, 8)]
     assert reused(run, buffers) == expected
     assert reused(run, {"tile": buffers}) == reused(run, {"sbuf": buffers}) == expected
-    assert reused(run, {"other": buffers}) == []
+    assert reused(run, {"psum": buffers}) == []
 
 
 def test_tiles_alive_together_share_no_buffer():
@@ -799,6 +799,35 @@ def test_it_is_written_and_read_as_a_profile(tmp_path, format):
         assert np.array_equal(getattr(a, column), getattr(b, column)), column
 
 
+def test_packets_bear_the_id_of_the_row_that_issued_them():
+    own = predict(ran(5, "attention_fused", (128, 512), (128, 512), (512, 128))).profile.timeline
+    rows, packets = own.instructions, own.packets
+    assert len({*rows.id.tolist()}) == len(rows)
+    columns = (rows.id, rows.start, rows.read + rows.written)
+    issued = {i: (start, moved) for i, start, moved in zip(
+        *(column[rows.issues].tolist() for column in columns), strict=True)}
+    assert {*packets.id.tolist()} == {*issued}
+    for i, (start, moved) in issued.items():
+        mine = packets.id == i
+        assert packets.nbytes[mine].sum() == moved and packets.start[mine].min() >= start
+
+
+@nki.jit
+def on_one_core(x):
+    y = nl.ndarray(x.shape, x.dtype, nl.shared_hbm, name="y")
+    if nl.program_id(0) == 0:
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def test_a_pair_of_which_one_core_works_is_entitled_to_one():
+    p = predict(nki.run(on_one_core, ((128, 2048), "bf16"), lnc=2, data=False))
+    assert p.t_best == close(2 * 128 * 2048 * 2 / (16 * PORT))
+    assert gaps.ledger(p, p.machine, p.run).t_best == close(p.t_best)
+
+
 def test_rows_name_opcodes_and_lines_as_the_profiler_does():
     own = predict(ran(5, "attention_fused", (128, 512), (128, 512), (512, 128))
                   ).profile.timeline.instructions
@@ -819,6 +848,7 @@ def test_rows_name_opcodes_and_lines_as_the_profiler_does():
     ({"constants": {"engine_read": 0.0}}, "engine_read = 0.0; expected a number > 0 in B/s"),
     ({"buffers": 0}, "buffers: got 0"),
     ({"buffers": {"tile": 1.5}}, "buffers: got 1.5"),
+    ({"buffers": {"title": 2}}, "no tile 'title'; this kernel has psum, sbuf, tile"),
     ({"machine": machine.trn1}, "machine.trn2"),
     ({"machine": "trn2"}, "got 'trn2'"),
     ({"without": None}, "without: got None"),

@@ -228,7 +228,7 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
 
 
 def _blamed(core: Core, rows: Ints, since: Ints) -> tuple[Ints, Ints]:
-    """Of each row's predecessors the last to end, if after `since`; the last that issued a transfer.
+    """Of each row's predecessors the last to end, if after `since`, and the last to issue.
 
     -1 where there is none. Tensor rows and control are not blamed. The row of a transfer is over
     when its descriptors are written, and the packets are still to come.

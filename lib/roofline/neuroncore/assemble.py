@@ -93,6 +93,8 @@ def _instructions(of: "Prediction") -> Instructions:
     owner = owner[order]
     row_of = np.zeros(len(of.graph.core), np.int64)
     row_of[owner[last]] = np.flatnonzero(last)
+    ids = core.size + np.arange(1, owner.size + 1)
+    ids[last] = owner[last] + 1  # a transfer's packets bear the id of its row
     counts = np.array([len(waits) for waits in of.graph.after], np.int64)
     flat = np.fromiter((w for waits in of.graph.after for w in waits), np.int64, counts.sum())
     pointer = np.r_[0, np.cumsum(counts)]
@@ -111,7 +113,7 @@ def _instructions(of: "Prediction") -> Instructions:
         column(np.int8, lambda r: r.passes)[order],
         column(bool, lambda r: r.transpose)[order],
         column(np.int64, lambda r: r.read)[order], column(np.int64, lambda r: r.written)[order],
-        np.arange(1, owner.size + 1), line_of[owner], names, lines, np.r_[0, np.cumsum(held)],
+        ids, line_of[owner], names, lines, np.r_[0, np.cumsum(held)],
         after)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from ..nki.memory import Allocation, Layout, MemoryRegion
 from ..nki.run import Run
 from ..nki.trace import Trace, peak
+from ..nki.views import ON_CHIP
 from .prices import DMA, TENSOR, ModelError, runs_on
 
 RUNS = 1024  # of one view; what has more counts as all bytes from its first to its last
@@ -43,11 +44,11 @@ def graph(run: Run, buffers: Buffers = 2) -> Graph:
     """The graph of a run.
 
     buffers   of the tiles of one source line, how many generations exist at once: an int for all,
-              {name of a tile, or "sbuf" or "psum": int}, or None for no limit (as for a name that
-              is not there). A generation is as many tiles as are alive together in program order.
-              More than one only as long as there is room on chip (see _places)
+              {name of a tile, or "sbuf" or "psum": int}, or None for no limit (as for a tile that
+              the mapping leaves out). A generation is as many tiles as are alive together in
+              program order; more than one only as long as there is room on chip (see _places)
     """
-    _checked(buffers)
+    _checked(buffers, run)
     made = Graph([], [], [], [])
     cores = [_Core(trace, i, made, buffers, run) for i, trace in enumerate(run.cores)]
     if len(cores) == 1:
@@ -57,7 +58,13 @@ def graph(run: Run, buffers: Buffers = 2) -> Graph:
     return made
 
 
-def _checked(buffers: Buffers) -> None:
+def _checked(buffers: Buffers, run: Run) -> None:
+    if isinstance(buffers, Mapping):
+        known = {region.value for region in ON_CHIP} | {
+            tile.name for trace in run.cores for tile in trace.lives}
+        for name in buffers.keys() - known:
+            raise ModelError(f"buffers: no tile {name!r}; this kernel has "
+                             f"{', '.join(sorted(known))[:200]}")
     counts = buffers.values() if isinstance(buffers, Mapping) else (buffers,)
     for count in counts:
         if count is not None and (type(count) is not int or count < 1):

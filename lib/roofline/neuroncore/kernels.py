@@ -11,6 +11,8 @@ PSUM      one bank an accumulator; how many are in flight is the row's `buffers`
 Engines   where none is named, those that the model takes: Vector for elements, Tensor to transpose
 """
 
+from typing import Any
+
 from .. import nki
 from ..nki import isa as nisa
 from ..nki import language as nl
@@ -236,7 +238,7 @@ def scan(delta, u, a, b, c, spread="dma"):
         nisa.memset(dst=total, value=0.0)
         held.append((d_tile, du, a_tile, total))
     for s in range(states):
-        before = [0.0] * len(held)
+        before: list[Any] = [0.0] * len(held)
         for t in range(0, T, step):
             b_all = spread_rows(b[s:s + 1, t:t + step], spread)
             c_all = spread_rows(c[s:s + 1, t:t + step], spread)
@@ -342,7 +344,7 @@ def gemm_panels(a, b, bias=None):
         for n in range(0, N, BANK):
             total = accumulators(1, 1, BANK)
             multiply(total, a_panel, loaded(b[:, n:n + BANK]), True)
-            if bias is None:
+            if biases is None:
                 store(c, m, n, total)
             else:
                 store_gelu(c[m:m + P, n:n + BANK], total[0][0], biases[:, n:n + BANK])

@@ -186,8 +186,12 @@ class Prediction:
 
     @cached_property
     def machine(self) -> Machine:
-        """Of t_best: DMA engines at the documents' theoretical figure, peaks as documented."""
-        return roof(self.core, self.run.lnc)
+        """Of t_best: DMA engines at the documents' theoretical figure, peaks as documented.
+
+        Of the cores that work: a pair of which one has nothing to do is a core.
+        """
+        working = sum(bool(c.count.flops or c.count.hbm_bytes) for c in self.run.cores)
+        return roof(self.core, max(working, 1))
 
     @cached_property
     def t_best(self) -> float:
@@ -288,8 +292,9 @@ def predict(run: Run, machine: Machine | None = None, buffers: Buffers = 2, with
     """How long a counted kernel takes on a NeuronCore, with its timeline.
 
     machine     a core of the run's chip; None: as documented
-    buffers     generations of the tiles of one source line that exist at once (see graph)
-    without     names of MECHANISMS that are off; "all"
+    buffers     of the tiles of one source line, how many generations exist at once: an int for all,
+                {name of a tile, or "sbuf" or "psum": int}, None for as many as fit on chip
+    without     names of MECHANISMS that are off (start, issue, latency, ...); "all"
     constants   {name: value in s or B/s} instead of those of constants.toml
 
     >>> from roofline import nki, neuroncore
