@@ -258,18 +258,15 @@ class Core:
             elif t in loading:
                 inner[t] = "weight load"
         for start, stop in left_by(inner, M0, M1):
-            blamed, sent = self._blamed(start, stop)
+            blamed = self._blamed(start, stop)
             for ns in range(start, stop):
                 engine = next((e for e in WAITS if ns in busy[e]), None)
                 inner[ns] = (blamed or (engine and f"wait for {engine}")
-                             or ("wait for DMA" if sent or ns in moving else "idle"))
+                             or ("wait for DMA" if ns in moving else "idle"))
         return inner
 
-    def _blamed(self, start: int, stop: int) -> tuple[str | None, bool]:
-        """Whom the Tensor row that ends this gap waited for, as far as its predecessors tell.
-
-        And whether one of them started a transfer: it goes on when that row is over.
-        """
+    def _blamed(self, start: int, stop: int) -> str | None:
+        """Whom the Tensor row that ends this gap waited for, as far as its predecessors tell."""
         waiting = next((row for row in self.tensor if row.start == stop), None)
         others = [row for row in (waiting.after if waiting else ())
                   if row.works and not row.on_tensor]
@@ -277,11 +274,10 @@ class Core:
         for row in others:
             if row.end > start and (latest is None or row.end > latest.end):
                 latest = row
-        sent = any(row.issues for row in others)
-        if latest is None:
-            return None, sent
+        if latest is None:  # a transfer goes on when the row that started it is over
+            return "wait for DMA" if any(row.issues for row in others) else None
         moved = latest.issues or latest.engine == "sync"  # that engine only moves data
-        return "wait for DMA" if moved else f"wait for {latest.engine}", sent
+        return "wait for DMA" if moved else f"wait for {latest.engine}"
 
     def _by_packets(self, M0: int, M1: int) -> dict[int, object]:
         moving, other = covered(self.traffic), covered(self.other)

@@ -6,13 +6,13 @@ from functools import partial, reduce
 from operator import or_
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..count import Count
 from ..timeline import DTYPES, ENGINES, Ints, Spans
 from .core import (
     ISSUE,
     MATMULS,
+    NEVER,
     NO_ROWS,
     WORK,
     Core,
@@ -158,10 +158,9 @@ def compute(matmuls: Matmuls, rates: Rates, t_best: float, done: int) -> Iterato
     m0, m1, waited = core.first, core.last, NO_ROWS
     if matmuls.rows.size:
         m0, m1 = int(own.start[rows[0]]), int(matmuls.end.max())
-        ended, sent = _blamed(core, rows[:1], np.array([core.first]))
-        waited = np.where(ended >= 0, ended, sent)
-        waited = waited[(waited >= 0) & (core.kind[waited] >> 3 == ISSUE)]
-    yield from core.edges(m0, m1, done, waited)
+        waited = _blamed(core, rows[:1], np.array([core.first]))
+        waited = waited[core.kind[waited] >> 3 == ISSUE]
+    yield from core.edges(m0, m1, done, waited[waited >= 0])
     running = core.cut(Spans.of(matmuls.start, matmuls.end))
     yield matmuls.beyond(t_best)
     yield from matmuls.parts(_throttled(core, m0, rates), running, rates)
@@ -200,11 +199,11 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
     rows   the Tensor rows
     """
     starts = core.timeline.instructions.start[rows]
-    blamed, sent = np.full((2, len(gaps)), -1, np.int64)
+    blamed = np.full(len(gaps), -1, np.int64)
     if rows.size:
         at = np.minimum(np.searchsorted(starts, gaps.end), rows.size - 1)
         ended = starts[at] == gaps.end
-        blamed[ended], sent[ended] = _blamed(core, rows[at[ended]], gaps.start[ended])
+        blamed[ended] = _blamed(core, rows[at[ended]], gaps.start[ended])
     for code, (cause, _) in enumerate(_BLAME):
         held = np.flatnonzero((blamed >= 0) & (_BLAMED[core.kind[blamed]] == code))
         if held.size:
@@ -215,33 +214,25 @@ def _waits(core: Core, gaps: Spans, rows: Ints) -> Iterator[Part]:
             yield core.part(cause, Spans(low[seen], high[seen]), partial(lambda both: both, owned))
     left = core.cut(Spans(gaps.start[blamed < 0], gaps.end[blamed < 0]))
     left = yield from core.waits(left, "vector", "scalar", "gpsimd")
-    held = np.flatnonzero((blamed < 0) & (sent >= 0))
-    under_way = Spans(gaps.start[held], gaps.end[held])
-    mine, _, low, high = under_way.meet(left)
-    owned = sent[held[mine]], (high - low).astype(float)
-    yield core.part("wait for DMA", left & under_way, lambda: owned)
-    left = left - under_way
     moving, idle = split(left, core.under_way)
     yield core.part("wait for DMA", moving, partial(core.woken, moving, moving=True))
     yield core.beside("wait for DMA", moving)
     yield core.part("idle", idle, partial(core.woken, idle))
 
 
-def _blamed(core: Core, rows: Ints, since: Ints) -> tuple[Ints, Ints]:
-    """Of each row's predecessors the last to end, if after `since`, and the last to issue.
+def _blamed(core: Core, rows: Ints, since: Ints) -> Ints:
+    """Of each row's predecessors whom it waits for, or -1; Tensor rows and control are not blamed.
 
-    -1 where there is none. Tensor rows and control are not blamed. The row of a transfer is over
-    when its descriptors are written, and the packets are still to come.
+    It is the last to end, if after `since`; else the last that issued a transfer: that row is
+    over when the descriptors are written, and the packets are still to come.
     """
+    found = np.full(rows.size, -1, np.int64)
     which, before = core.waited(rows)
+    if not which.size:
+        return found
     kind, ends = core.kind[before], core.timeline.instructions.end[before]
     late = (kind >= 8 * WORK) & (kind < 8 * MATMULS) & (ends > since[which])
-
-    def last(those: NDArray[np.bool_]) -> Ints:
-        found = np.full(rows.size, -1, np.int64)
-        held = np.flatnonzero(those)[::-1]  # of equal ends the first comes last
-        held = held[np.argsort(ends[held], kind="stable")]
-        found[which[held]] = before[held]  # in order, so that the last to end stays
-        return found
-
-    return last(late), last(kind >> 3 == ISSUE)
+    held = np.flatnonzero(late | (kind >> 3 == ISSUE))[::-1]  # of equal ends the first comes last
+    held = held[np.argsort(np.where(late, ends, ends - NEVER)[held], kind="stable")]
+    found[which[held]] = before[held]  # in order, so that the last to end stays
+    return found

@@ -486,24 +486,26 @@ def rows(profile: "Profile") -> list[Figure]:
     of = profile.timeline
     if of is None or profile.span is not None:
         return []
-    whole = replace(profile, span=(0, of.end + 1))
     found: list[Figure] = []
-    for name, value in whole.recounted().items():
+    for name, value in profile.sums().items():
         printed = number(profile, name)
-        if printed is not None and not name.endswith("_time") and not name.startswith("dma_"):
+        if printed is not None and not name.startswith("dma_"):
             agrees = printed == value or (
                 None if name.endswith("_count") and version(profile) != (2, 28) else False)
             why = {True: ROWS, False: UNLIKE_ROWS, None: UNLIKE}[agrees]
             found.append(Figure(name, printed, value, agrees, (why,)))
-    twice = whole.active(), replace(whole, timeline=replace(of, active={})).active()
-    for name, both in ((f"{name}_active_time", [one[name] for one in twice]) for name in twice[0]):
-        if (printed := number(profile, name)) is not None:
+    ways = [replace(profile, timeline=replace(of, active=active)).active()
+            for active in ([of.active, {}] if of.active else [{}])]
+    for name in ways[0]:
+        if (printed := number(profile, f"{name}_active_time")) is not None:
+            both = [way[name] for way in ways]
             off = [abs(printed * 1e9 - spans.length) - 2 * len(spans) for spans in both]
             worst = both[off.index(max(off))]
-            found.append(Figure(name, printed, worst.length / 1e9, max(off) <= 1e-3,
-                                (STRETCHES if max(off) <= 1e-3 else UNLIKE_ROWS,)))
+            agrees = max(off) <= 1e-3  # of a ns: seconds are no whole ns
+            found.append(Figure(f"{name}_active_time", printed, worst.length / 1e9, agrees,
+                                (STRETCHES if agrees else UNLIKE_ROWS,)))
     if ids := len(of.instructions):
-        alone = len(np.unique(of.instructions.id))
+        alone = ids - int((np.diff(np.sort(of.instructions.id)) == 0).sum())
         found.append(Figure("instruction ids", ids, alone, ids == alone,
                             (ROWS if ids == alone else UNLIKE_ROWS,)))
     return found

@@ -226,7 +226,9 @@ class Profile:
                                f"0 <= t0 < t1 <= {last}, the end of the timeline")
         part = replace(self, span=(int(t0), int(t1)))
         cut = (t0 > 0 or t1 < self.timeline.end) and BOOKED not in self.warnings
-        return replace(part, summary=part.recounted(),
+        active = {f"{name}_active_time": spans.length / 1e9
+                  for name, spans in part.active().items()}
+        return replace(part, summary={"total_time": (t1 - t0) / 1e9, **active, **part.sums()},
                        warnings=(*self.warnings, *[BOOKED] * cut))
 
     def active(self) -> dict[str, Spans]:
@@ -234,8 +236,9 @@ class Profile:
 
         "tensor_engine", ..., "dma", "total"; without what the file does not tell.
         """
-        assert self.timeline is not None and self.span is not None
-        of, inside = self.timeline, Spans.one(*self.span)
+        assert self.timeline is not None
+        of = self.timeline
+        inside = Spans.one(*(self.span or (0, of.end + 1)))
         found = {} if self._unknown("instructions") else {
             f"{engine}_engine": of.activity(engine) & inside for engine in ENGINES}
         if not self._unknown("packets"):
@@ -244,12 +247,11 @@ class Profile:
                 found["total"] = functools.reduce(Spans.__or__, found.values())
         return found
 
-    def recounted(self) -> dict[str, int | float]:
-        """What the timeline decides within the span, by the profiler's names."""
-        assert self.timeline is not None and self.span is not None
-        (t0, t1), own, packets = self.span, self.timeline.instructions, self.timeline.packets
-        found: dict[str, int | float] = {"total_time": (t1 - t0) / 1e9, **{
-            f"{name}_active_time": spans.length / 1e9 for name, spans in self.active().items()}}
+    def sums(self) -> dict[str, int]:
+        """Instructions, FLOPs and bytes of the rows that start in the span; as `active`."""
+        assert self.timeline is not None
+        own, packets = self.timeline.instructions, self.timeline.packets
+        found: dict[str, int] = {}
         starts = self.within(own.start)
         if not self._unknown("instructions"):
             for code, engine in enumerate(ENGINES):
