@@ -390,7 +390,7 @@ def test_a_file_of_one_record_has_no_session(document):
 def test_a_list_of_records_says_how_to_read_one():
     records = [{"problem": "mm", "values": {"K": 1}, "profile": {"hbm_read_bytes": 7}}] * 3
     with pytest.raises(ProfileError, match=r"got a list of 3 records\. Read one: from_json\(name, "
-                                           r"record\['profile'\]\)\. Or: Write one"):
+                                           r'record\["profile"\]\)\. Or: Write one'):
         read(records)
     assert read(records[0]["profile"]).get("hbm_read_bytes") == 7
     with pytest.raises(ProfileError, match=r"got a list of 1\. Write one with"):

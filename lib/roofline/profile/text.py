@@ -232,7 +232,7 @@ def from_json(name: str, document: Any, session: str | None = None) -> Profile:
         record = document[0] if isinstance(document, list) and document else None
         keys = [key for key, value in (record.items() if isinstance(record, dict) else ())
                 if isinstance(value, dict) and any(_is_number(value.get(one)) for one in SUMMARY)]
-        hint = f" records. Read one: from_json(name, record[{printable(repr(keys[0]), 60)}]). " \
+        hint = f" records. Read one: from_json(name, record[{printable(json.dumps(keys[0]), 60)}]). " \
             "Or:" if keys else "."
         raise ProfileError(f"{name}: expected a profile, an object with `summary` or sessions "
                            f"`n_...`, got {json_name(document)}{hint} {HOW}")
