@@ -300,7 +300,8 @@ class Core:
             before = max((p.start for p in self.traffic if p.start <= start), default=-1)
             for ns in range(start, stop):
                 issued = any(before < row.end <= ns for row in issues)
-                told = (earlier for row in issues if ns < row.start < stop for earlier in row.after)
+                told = (earlier for row in self.rows if row.works and ns < row.start < stop
+                        for earlier in row.after)
                 if issued or any(row.issues and row.end <= ns for row in told):
                     late.add(ns)
         return late

@@ -184,6 +184,17 @@ def test_between_packets_a_transfer_is_on_its_way(issues, latency):
     assert found["DMA issue"] + found["DMA latency"] == len(taken)
 
 
+def test_whoever_waits_for_what_came_waits_for_its_receipt():
+    """Vector works from 150 on with what was issued at 0 and came until 100."""
+    rows = {"issues": [(0, 40, {"name": "it"})], "vector": [(150, 160, {"after": ("it",)})],
+            "packets": [(0, 50, FULL), (50, 100, FULL), (200, 300, FULL)]}
+    found = ledger(**rows)
+    assert found.row("DMA latency").stretches == [(0, 100, 150)]
+    assert (found["wait for vector"], found["idle"]) == (10, 40)
+    rows["vector"] = [(150, 160)]
+    assert ledger(**rows)["idle"] == 90
+
+
 def test_fp32_in_two_passes_is_credited_once():
     twice = {"N": 480, "dtype": "fp32", "passes": 2}
     for macs in (None, 128 * 128 * 240):  # the profiler counts each pass whole, or its half

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ..timeline import Spans
-from .core import ISSUE, NEVER, Core, Owned, Part, between, split
+from .core import ISSUE, NEVER, WORK, Core, Owned, Part, between, split
 from .rates import Rates
 
 
@@ -50,7 +50,7 @@ def memory(core: Core, rates: Rates, t_best: float, done: int) -> Iterator[Part]
 
 
 def _latency(core: Core, gaps: Spans) -> Spans:
-    """Where an issued transfer's packets have not come, or its receipt is awaited to issue more.
+    """Where an issued transfer's packets have not come, or a row awaits its receipt.
 
     gaps   the longest stretches without traffic
     """
@@ -62,6 +62,8 @@ def _latency(core: Core, gaps: Spans) -> Spans:
     if len(came):
         due = came[np.searchsorted(came, low[at], "right") - 1] < end
     issued = Spans.of(np.maximum(end, low[at])[due], high[at][due])
+    rows = np.flatnonzero(core.mask(core.kind >= 8 * WORK))
+    start = own.start[rows]
     which, before = core.waited(rows)
     moves, since = core.kind[before] >> 3 == ISSUE, np.full(rows.size, NEVER)
     np.minimum.at(since, which[moves], own.end[before[moves]])

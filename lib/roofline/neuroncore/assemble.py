@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .. import machine
 from ..profile import Profile, Tensor, facts, formulas
+from ..profile.columns import TINY
 from ..timeline import (
     DTYPES,
     ENGINES,
@@ -199,7 +200,7 @@ def _packets(of: "Prediction") -> Packets:
     order = np.argsort(np.floor(start), kind="stable")
     return Packets(core[order].astype(np.int8), ports[order].astype(np.int16),
                    np.floor(start[order]).astype(np.int64), np.floor(end[order]).astype(np.int64),
-                   sizes[order].astype(np.int64), np.ones(order.size, bool),
+                   sizes[order].astype(np.int64), sizes[order] > TINY,
                    own[order].astype(np.int64) + 1)
 
 
