@@ -232,8 +232,8 @@ def from_json(name: str, document: Any, session: str | None = None) -> Profile:
         record = document[0] if isinstance(document, list) and document else None
         keys = [key for key, value in (record.items() if isinstance(record, dict) else ())
                 if isinstance(value, dict) and any(_is_number(value.get(one)) for one in SUMMARY)]
-        hint = f" records. Read one: from_json(name, record[{printable(json.dumps(keys[0]), 60)}]). " \
-            "Or:" if keys else "."
+        hint = (" records. Read one: from_json(name, record["
+                f"{printable(json.dumps(keys[0]), 60)}]). Or:" if keys else ".")
         raise ProfileError(f"{name}: expected a profile, an object with `summary` or sessions "
                            f"`n_...`, got {json_name(document)}{hint} {HOW}")
     tables = {ours: key for ours, keys in TABLES.items() for key in keys if key in document}
