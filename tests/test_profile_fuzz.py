@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 from test_profile_json import DEVICE, FLAT, FULL, OTHER, REAL, SMALL, SYSTEM, later, small
 
-from roofline import profile
+from roofline import Count, figures, gaps, machine, profile
+from roofline.gaps import GapError
+from roofline.machine import MachineError
 from roofline.profile import ProfileError
 
 LONGEST = 10      # s for one file of at most 1 MB; a thousandth of that is usual
@@ -113,17 +115,41 @@ def calm(text: str) -> bool:
     return text.replace("\n", "").isprintable()
 
 
+WORK = Count({"bf16": 10**9, "fp32": 10**8}, 10**6, 10**6)
+COPY = Count({}, 10**9, 10**9)
+
+
+def explained(own: profile.Profile, count: Count | None) -> gaps.Ledger:
+    """Its ledger, which adds up whatever the rows are, with lines and a fix."""
+    found = gaps.ledger(own, machine.trn2, count)
+    total = sum(row.time for row in found.rows)
+    assert total == pytest.approx(found.gap, rel=1e-9, abs=1e-3), (total, found.gap)
+    assert all(calm(text) for text in (repr(found.lines()), repr(found.fix("start", "idle"))))
+    return found
+
+
+def drawn(own: profile.Profile) -> str:
+    """The page of the live timeline with the causes of its gap; "" where there is none."""
+    try:
+        return figures.timeline(own, gaps.ledger(own, machine.trn2))._repr_html_()
+    except (GapError, MachineError):
+        return ""
+
+
 def look(own: profile.Profile) -> None:
-    """Show it in every way; what a view cannot tell it says in a ProfileError."""
-    for view in (lambda: own, own.clocks, own.check, lambda: own.window(0, 1000)):
+    """Show it in every way; what a view cannot tell it says in an error of ours."""
+    for view in (lambda: own, own.clocks, own.check, lambda: own.window(0, 1000),
+                 lambda: profile.compare(WORK, own), lambda: explained(own, None),
+                 lambda: explained(own, WORK), lambda: explained(own, COPY)):
         try:
             shown = view()
-        except ProfileError as error:
+        except (ProfileError, GapError, MachineError) as error:
             assert calm(str(error)), str(error)
             continue
         assert calm(repr(shown)), repr(shown)
         as_page = getattr(shown, "_repr_html_", lambda: "")
         assert "<script" not in (as_page() or "")
+    assert MARKUP not in drawn(own)
     texts = [own.name, own.version, *own.warnings, *map(str, own.summary.values()), *own.summary,
              *own.metadata, *map(str, own.metadata.values()),
              *(part for tensor in own.tensors for part in (tensor.name, tensor.role))]
