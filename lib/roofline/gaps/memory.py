@@ -55,21 +55,23 @@ def _latency(core: Core, gaps: Spans) -> Spans:
     gaps   the longest stretches without traffic
     """
     own, rows, came = core.timeline.instructions, core.issues, core.moves.start
-    start, end = own.start[rows], own.end[rows]
+    end = own.end[rows]
     low, high = (np.r_[column, NEVER] for column in (gaps.start, gaps.end))
     at = np.searchsorted(gaps.end, end, "right")  # the first that ends after it is issued
     due = np.ones(rows.size, bool)  # no packet has come since
     if len(came):
         due = came[np.searchsorted(came, low[at], "right") - 1] < end
     issued = Spans.of(np.maximum(end, low[at])[due], high[at][due])
+    if not own.after.size:
+        return issued
     rows = np.flatnonzero(core.mask(core.kind >= 8 * WORK))
-    start = own.start[rows]
+    at = np.searchsorted(gaps.end, own.start[rows], "right")  # in which it starts, if it does
+    held = low[at] < own.start[rows]
+    rows, at = rows[held], at[held]
     which, before = core.waited(rows)
     moves, since = core.kind[before] >> 3 == ISSUE, np.full(rows.size, NEVER)
     np.minimum.at(since, which[moves], own.end[before[moves]])
-    at = np.searchsorted(gaps.end, start, "right")  # in which it starts, if it does
-    held = low[at] < start
-    return issued | Spans.of(np.maximum(since, low[at])[held], start[held])
+    return issued | Spans.of(np.maximum(since, low[at]), own.start[rows])
 
 
 def _spread(core: Core, ns: float, long: bool) -> Owned:
