@@ -13,8 +13,8 @@ LAYERS = {
     "units": 0, "table": 0,
     "count": 1, "machine": 1, "check": 1, "timeline": 1,
     "ops": 2, "loopnest": 2, "derate": 2, "sheet": 2, "nki": 2, "profile": 2, "gaps": 2,
-    "problems": 3, "clockwork": 3, "neuroncore": 3, "device": 3,
-    "plot": 4, "figures": 4,
+    "problems": 3, "clockwork": 3, "neuroncore": 3,
+    "plot": 4, "figures": 4, "device": 4,
     "__main__": 5,
 }
 PLAIN = ("units", "table", "count", "machine", "ops", "loopnest", "derate", "sheet", "check",

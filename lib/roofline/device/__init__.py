@@ -1,15 +1,36 @@
-"""Measure: the reader's own CPU today (host), a NeuronCore later.
+"""Measure: the reader's own CPU, and a NeuronCore where there is one.
 
-Question  how fast are this machine's roofs, and where do real kernels land under them?
-Answer    device.host: roofs(), kernels(), sweep(), and run() to record or replay all three
-Assumes   nothing is loaded until a name is used: NumPy and numba come with `host`
-Ignores   other machines
+Question  what runs here, how fast does this kernel run on it, and is the figure to be trusted?
+Answer    probe(), capture(kernel, ...), measure(), sweep(), together(): profiles with provenance;
+          host: the same for the CPU under the notebook
+Assumes   one kernel at a time; nothing is loaded until a name is used
+Ignores   host clocks around a kernel: times come from the device's own timeline
 """
 
 import importlib
+from typing import Any
+
+# The public names of the modules of a NeuronCore; loaded on first use, so that `probe` needs
+# Python alone and the CPU's part no NKI.
+_FROM = {name: module for module, names in {
+    "chip": "Probe probe",
+    "runner": "CaptureError capture",
+    "store": "Recording recordings",
+    "contributing": "contribute",
+    "plausibility": "Flag plausible",
+    "launches": "Launch launch",
+    "measuring": "Measurement Sweep Together measure sweep together",
+    "readings": "Knee knee Loop loop intervals roofs",
+    "literature": "Published published",
+}.items() for name in names.split()}
+_MODULES = ("host", "host_kernels", "recording", "rounds")
+
+__all__ = sorted([*_FROM, *_MODULES])  # noqa: PLE0605
 
 
-def __getattr__(name: str):
-    if name in ("host", "host_kernels", "recording", "rounds"):
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _FROM:
+        return getattr(importlib.import_module(f"{__name__}.{_FROM[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

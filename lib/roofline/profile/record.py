@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +94,8 @@ class Profile:
     warnings    the profiler's own, then the reader's
     kind        "measured", or "modelled" where the file says is_simulation
     span        (t0, t1) in ns when this is a part of a profile; the timeline is whole then, too
+    provenance  who ran what, where and when, by the names of device.store; {} where unknown
+    flags       what device.plausible found odd about it: such a figure is no roof and in no fit
     """
 
     name: str
@@ -106,6 +109,8 @@ class Profile:
     warnings: tuple[str, ...] = ()
     kind: str = "measured"
     span: tuple[int, int] | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
 
     def get(self, name: str) -> Value | None:
         """What the summary, else the metadata, says under this name; None: unknown."""

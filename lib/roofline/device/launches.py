@@ -1,0 +1,130 @@
+"""One call of a kernel, written down: enough to count it, to run it and to find it again.
+
+Question  which kernel, on which arrays, with which parameters, on how many cores?
+Answer    launch(kernel, *args, lnc=..., **parameters) -> Launch: its key, its count, its inputs
+Assumes   the kernel stands in a file; an argument is an array or a (shape, dtype)
+Ignores   where it runs, and what it gave
+"""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import nki
+from ..count import Count
+from ..nki import dtypes
+
+
+class LaunchError(ValueError):
+    """A call that cannot be written down: what, got, next step."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One call of one kernel.
+
+    kernel      as nki.load gave it
+    shapes      (shape, dtype) of each array, in the order of the call
+    parameters  the keywords, e.g. {"elements": 2048}
+    lnc         physical cores: 1 or 2
+    arrays      the arrays themselves, or None: then `inputs` draws them
+    """
+
+    kernel: Callable
+    shapes: tuple[tuple[tuple[int, ...], str], ...]
+    parameters: Mapping[str, Any]
+    lnc: int
+    arrays: tuple[np.ndarray, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.kernel, "__name__", "kernel"))
+
+    @property
+    def title(self) -> str:
+        """The name with its parameters: "copy elements=2048"."""
+        return " ".join([self.name, *(f"{k}={v}" for k, v in self.parameters.items())])
+
+    @cached_property
+    def file(self) -> Path:
+        """Where the kernel's source stands. Raises LaunchError for one typed into a cell."""
+        function = inspect.unwrap(self.kernel)
+        found = Path(function.__code__.co_filename)
+        if not found.is_file():
+            raise LaunchError(f"{self.name}: its source is not in a file, and a device run starts "
+                              "from one. Write the cell to a file (%%writefile mine.py) and load "
+                              'it: nki.load("mine.py")')
+        return found
+
+    @cached_property
+    def source_sha256(self) -> str:
+        """Of the whole file: a kernel is its source and what it calls."""
+        return hashlib.sha256(self.file.read_bytes()).hexdigest()
+
+    def key(self, chip: str) -> str:
+        """The same for the same source, shapes, parameters, cores and chip, and for no other."""
+        said = repr((self.source_sha256, self.name, self.shapes, sorted(self.parameters.items()),
+                     self.lnc, chip))
+        return hashlib.sha256(said.encode()).hexdigest()[:20]
+
+    @cached_property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        """The arrays, or standard normal ones of a fixed seed in their dtype: never zeros."""
+        if self.arrays is not None:
+            return self.arrays
+        draw = np.random.default_rng(0)
+        return tuple(dtypes.cast(draw.standard_normal(shape, np.float32), dtypes.of(dtype))
+                     for shape, dtype in self.shapes)
+
+    def counted(self, chip: str) -> "nki.Run":
+        """The kernel run on shapes alone: its trace and count."""
+        return nki.run(self.kernel, *self.shapes, target=chip, lnc=self.lnc, data=False,
+                       **self.parameters)
+
+    def computed(self, chip: str) -> "nki.Run":
+        """The kernel run on its inputs, on NumPy: what the device has to give."""
+        return nki.run(self.kernel, *self.inputs, target=chip, lnc=self.lnc, **self.parameters)
+
+    def count(self, chip: str) -> Count:
+        return self.counted(chip).count
+
+
+def launch(kernel: Callable, /, *args: Any, lnc: int | None = None, **parameters: Any) -> Launch:
+    """A call of `kernel`, not run yet.
+
+    args        arrays, or (shape, dtype) of each: drawn from a fixed seed when it runs
+    lnc         physical cores; follows kernel[2]
+    parameters  the kernel's other arguments, by name: numbers, texts, True or False
+
+    Raises LaunchError for a positional argument that is neither, or a parameter that JSON cannot
+    hold.
+    """
+    shapes, arrays = [], []
+    for i, arg in enumerate(args):
+        if isinstance(arg, np.ndarray):
+            shapes.append((tuple(map(int, arg.shape)), str(dtypes.of(arg.dtype))))
+            arrays.append(arg)
+        elif isinstance(arg, tuple) and len(arg) == 2 and isinstance(arg[0], tuple):
+            shapes.append((tuple(map(int, arg[0])), str(dtypes.of(arg[1]))))
+        else:
+            raise LaunchError(f"launch: argument {i}: got {arg!r:.60}; expected an array or a "
+                              "(shape, dtype). Pass other arguments by name")
+    if arrays and len(arrays) != len(shapes):
+        raise LaunchError("launch: some arguments are arrays and some are shapes; give arrays for "
+                          "all, or shapes for all")
+    for name, value in parameters.items():
+        if not isinstance(value, (int, float, str, bool, type(None))):
+            raise LaunchError(f"launch: {name}: got {type(value).__name__}; a parameter is a "
+                              "number, a text, True, False or None")
+    cores = lnc or getattr(kernel, "lnc", None) or 1
+    return Launch(kernel, tuple(shapes), dict(parameters), int(cores),
+                  tuple(arrays) if arrays else None)
