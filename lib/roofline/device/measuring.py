@@ -1,32 +1,55 @@
 """Measure a launch, or say what stands in for it.
 
 Question  how long does this call take on this chip, and whose figure is that?
-Answer    measure(launch) -> Measurement: a recording, a capture, or the model, in this order
+Answer    measure(launch, chip): a recording, a capture, or the model, in this order; sweep() of
+          several launches; together(): alone, and on all cores that share the memory
 Assumes   a recording of the same source, shapes and parameters is as good as a new capture
 Ignores   what a figure means (readings); whether to trust it (plausibility)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+from .. import machine as machines
+from .. import units
 from ..count import Count
+from ..machine import Machine, Spec
+from ..nki import dtypes
 from ..profile import Profile
+from ..table import aligned
+from . import store
 from .launches import Launch
+from .plausibility import excluded
+
+KINDS = ("measured", "modelled")  # in this order in tables and curves
+EVEN = 0.05  # a core's rate is even with another figure when they differ by no more than this
 
 
-@dataclass(frozen=True, eq=False)
+class MeasureError(ValueError):
+    """Something that cannot be measured or read off: what, got, next step."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Measurement:
     """One launch on one chip, with the profile that tells of it.
 
     chip     "trn1", "inf2", "trn2"
     profile  of the device, or the model's: profile.kind says which
+    whose    of a recording its label: instance, LNC, versions, date
     """
 
     launch: Launch
     chip: str
     profile: Profile
+    whose: str = ""
+    counted: Count | None = field(default=None, compare=False)
 
     @property
     def kind(self) -> str:
@@ -35,18 +58,31 @@ class Measurement:
 
     @property
     def label(self) -> str:
-        """Whose figure: instance, SDK and date, or "modelled" and the chip."""
-        raise NotImplementedError
+        """Whose figure: instance, versions and date, or that it is the model's."""
+        if self.kind == "modelled":
+            return f"modelled: the course's cost model of {self.chip}, not a measurement"
+        whose = self.whose or store.label(self.profile.provenance)
+        return whose if whose.startswith("synthetic") else f"{self.kind} on {whose}"
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What is odd about it; a flagged figure is no roof and in no fit."""
-        return self.profile.flags
+        """What is odd about it, in words."""
+        return tuple(map(str, self.profile.flags))
+
+    @property
+    def excluded(self) -> bool:
+        """Whether a flag keeps it out of roofs and fits."""
+        return excluded(self.flags)
 
     @cached_property
     def count(self) -> Count:
         """W and Q of the source."""
-        return self.launch.count(self.chip)
+        return self.counted or self.launch.count(self.chip)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """What its figures are set against: a core, or the pair of LNC=2."""
+        return machines.get(self.chip, "core" if self.launch.lnc == 1 else "lnc2")
 
     @property
     def time(self) -> float:
@@ -59,33 +95,413 @@ class Measurement:
         return self.count.hbm_bytes / self.time
 
     @property
-    def active_bandwidth(self) -> float:
-        """Q of the source over the time in which a DMA engine moved something, B/s."""
-        return self.count.hbm_bytes / self.profile.needs("dma_active_time")
+    def active_time(self) -> float | None:
+        """The time in which a DMA engine moved something, s; None: the profile does not tell."""
+        seconds = self.profile.get("dma_active_time")
+        return float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else None
+
+    @property
+    def active_bandwidth(self) -> float | None:
+        """Q of the source over `active_time`, B/s; what waits between transfers is left out."""
+        seconds = self.active_time
+        return self.count.hbm_bytes / seconds if seconds else None
+
+    @property
+    def rate(self) -> float:
+        """W of the source over the profiler's total, FLOP/s."""
+        return self.count.flops / self.time
+
+    def __repr__(self) -> str:
+        spec = self.machine.bandwidths["HBM"]
+        rows = [("time", units.show(self.time, "s", 4), "the profiler's total"),
+                ("Q", units.show(self.count.hbm_bytes, "B", 4), "counted in the source"),
+                ("bandwidth", units.show(self.bandwidth, "B/s", 4),
+                 f"Q / time; {self.bandwidth / spec.value:.1%} of HBM, {spec.text} ({spec.kind})"),
+                ("while active", _shown(self.active_bandwidth, "B/s"),
+                 f"Q / {_shown(self.active_time, 's')} in which a DMA engine moved something")]
+        if self.count.flops:
+            rows += [("W", units.show(self.count.flops, "FLOP", 4), "counted in the source"),
+                     ("rate", units.show(self.rate, "FLOP/s", 4), "W / time")]
+        return "\n".join([self.label, f"  {self.launch.title}", *aligned(rows, indent="  "),
+                          *(f"  flag: {flag}" for flag in self.flags),
+                          *(f"  warning: {text}" for text in self.profile.warnings
+                            if self.kind == "measured")])
 
 
+def _shown(value: float | None, unit: str) -> str:
+    return "unknown" if value is None else units.show(value, unit, 4)
+
+
+# --- several launches ----------------------------------------------------------------------------
+
+
+class Curve(NamedTuple):
+    """x and y of points of one kind, in order of x."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Sweep(Sequence[Measurement]):
-    """Measurements of several launches, in order, and what failed."""
+    """Measurements of several launches, in the order given.
 
-    failures: tuple[tuple[Launch, str], ...]
+    points    those that are there
+    failures  (launch, what happened) of those that could not be had
+    left      launches that were not reached, because somebody stopped the sweep
+    """
+
+    points: tuple[Measurement, ...]
+    failures: tuple[tuple[Launch, str], ...] = ()
+    left: tuple[Launch, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return Sweep(self.points[at], self.failures, self.left)
+        return self.points[at]
+
+    def __iter__(self) -> Iterator[Measurement]:
+        return iter(self.points)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds there are, "measured" first."""
+        return tuple(kind for kind in KINDS if any(p.kind == kind for p in self.points))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Whose figures these are, each once, measured ones first."""
+        return tuple(dict.fromkeys(p.label for kind in self.kinds for p in self.points
+                                   if p.kind == kind))
+
+    def only(self, kind: str) -> "Sweep":
+        """The points of one kind."""
+        return Sweep(tuple(p for p in self.points if p.kind == kind), self.failures, self.left)
+
+    def curves(self, x: "str | Callable[[Launch], float]" = "bytes per partition",
+               y: str = "bandwidth") -> Mapping[str, Curve]:
+        """Kind -> its curve; flagged points and failures are left out (`flagged` has them).
+
+        x   "bytes per partition", a parameter of the kernel ("elements", "partitions"), or a
+            function of a launch
+        y   "bandwidth": over the profiler's total; "active_bandwidth": while a DMA engine moved
+            something, so without what small transfers wait for; "rate": FLOP/s; "time": s
+        """
+        return self._curves(x, y, excluded=False)
+
+    def flagged(self, x: "str | Callable[[Launch], float]" = "bytes per partition",
+                y: str = "bandwidth") -> Mapping[str, Curve]:
+        """The same of the points that a flag keeps out of roofs and fits."""
+        return self._curves(x, y, excluded=True)
+
+    def _curves(self, x: Any, y: str, excluded: bool) -> Mapping[str, Curve]:
+        if y not in ("bandwidth", "active_bandwidth", "rate", "time"):
+            raise MeasureError(f"sweep: y {y!r}; expected bandwidth, active_bandwidth, rate or "
+                               "time")
+        found = {}
+        for kind in self.kinds:
+            pairs = [(value_of(p.launch, x), getattr(p, y)) for p in self.points
+                     if p.kind == kind and p.excluded == excluded]
+            known = sorted((at, value) for at, value in pairs if value is not None)
+            if known:
+                found[kind] = Curve(*map(tuple, zip(*known, strict=True)))
+        return found
+
+    def knee(self, x: "str | Callable[[Launch], float]" = "bytes per partition",
+             y: str = "bandwidth", share: float = 0.95, kind: str | None = None) -> Any:
+        """Where the curve of one kind flattens: see readings.knee.
+
+        kind   the measured points where there are any, unless it says otherwise
+        """
+        from .readings import knee
+        kind = kind or next(iter(self.kinds), KINDS[0])
+        sizes, rates = self.curves(x, y).get(kind, Curve((), ()))
+        others = len(self.points) - len(self.only(kind))
+        flagged = len(self.flagged(x, y).get(kind, Curve((), ())).x)
+        told = [f"{n} {what}" for n, what in (
+            (flagged, "flagged and left out"), (others, "of another kind and left out"),
+            (len(self.failures), "failed"), (len(self.left), "not reached")) if n]
+        return knee(sizes, rates, share, what=x if isinstance(x, str) else "x",
+                    unit="B" if x == "bytes per partition" else "",
+                    rate_unit={"rate": "FLOP/s", "time": "s"}.get(y, "B/s"), kind=kind,
+                    notes=tuple(told))
+
+    def __repr__(self) -> str:
+        work = any(p.count.flops for p in self.points)
+        rows = [("point", "kind", "time", *["FLOP/s"] * work, "GB/s total",
+                 "GB/s while DMA is active", "notes")]
+        names = points_of([*(p.launch for p in self.points), *(one for one, _ in self.failures),
+                           *self.left])
+        for p in self.points:
+            noted = ["flagged, in no fit: "] * p.excluded + ["flagged: "] * (
+                bool(p.flags) and not p.excluded)
+            rows.append((names[id(p.launch)], p.kind, units.show(p.time, "s", 4),
+                         *[units.show(p.rate, "FLOP/s", 4)] * work, _giga(p.bandwidth),
+                         _giga(p.active_bandwidth), "".join(noted) + "; ".join(p.flags)))
+        empty = ("", *[""] * work, "", "")
+        rows += [(names[id(one)], "failed", *empty, text) for one, text in self.failures]
+        rows += [(names[id(one)], "not reached", *empty,
+                  "the sweep was stopped; run the cell again to go on") for one in self.left]
+        return "\n".join([*(self.labels or ("no point",)), *aligned(rows, left=(0, 1, 5 + work))])
 
 
-@dataclass(frozen=True, eq=False)
-class Together:
-    """The same launch alone on one core, and on all of `cores` at once; None: not measured."""
+def _giga(value: float | None) -> str:
+    return "unknown" if value is None else f"{value / 1e9:.1f}"
 
-    alone: Measurement | None
-    cores: tuple[Measurement, ...]
-    why: str
+
+def value_of(call: Launch, x: "str | Callable[[Launch], float]") -> float:
+    """The x of a launch: see Sweep.curves. Raises MeasureError where it has none."""
+    if callable(x):
+        return x(call)
+    given = parameters_of(call)
+    if x == "bytes per partition" and isinstance(given.get("elements"), int) and call.shapes:
+        return given["elements"] * dtypes.of(call.shapes[0][1]).itemsize
+    if isinstance(given.get(x), (int, float)):
+        return given[x]
+    raise MeasureError(f"{call.title}: no {x!r}; expected \"bytes per partition\" of a kernel with "
+                       f"`elements`, one of its parameters ({', '.join(given) or 'it has none'}), "
+                       "or a function of a launch")
+
+
+def parameters_of(call: Launch) -> dict[str, Any]:
+    """The kernel's parameters with its defaults."""
+    try:
+        signature = inspect.signature(inspect.unwrap(call.kernel))
+    except (TypeError, ValueError):
+        return dict(call.parameters)
+    defaults = {name: p.default for name, p in signature.parameters.items()
+                if p.default is not inspect.Parameter.empty}
+    return {**defaults, **call.parameters}
+
+
+def points_of(calls: Sequence[Launch]) -> dict[int, str]:
+    """id of each launch -> what sets it apart from the others."""
+    names = list(dict.fromkeys(call.name for call in calls))
+    given = [parameters_of(call) for call in calls]
+    differ = [key for key in dict.fromkeys(key for one in given for key in one)
+              if len({repr(one.get(key)) for one in given}) > 1]
+    shapes = len({call.shapes for call in calls}) > 1
+    found = {}
+    for call, own in zip(calls, given, strict=True):
+        told = [call.name] * (len(names) > 1) + [f"{k}={own[k]}" for k in differ if k in own]
+        told += [" ".join(f"{dtype}{list(shape)}" for shape, dtype in call.shapes)] * shapes
+        told += [f"LNC {call.lnc}"] * (len({one.lnc for one in calls}) > 1)
+        found[id(call)] = " ".join(told) or call.title
+    return found
+
+
+# --- one launch ----------------------------------------------------------------------------------
 
 
 def measure(call: Launch, chip: str) -> Measurement:
-    raise NotImplementedError
+    """A recording of this launch on this chip; else a new capture, on such a chip; else the model.
+
+    chip   "trn1", "inf2" or "trn2"
+
+    With ROOFLINE_RECORDED set nothing is captured. Raises CaptureError where a capture fails.
+    """
+    _chip(chip)
+    found = _recording(call, chip)
+    if found is None and _runs(chip):
+        from .runner import capture_launch
+        found = capture_launch(call)
+    return _recorded(call, chip, found) if found is not None else modelled(call, chip)
+
+
+def _recorded(call: Launch, chip: str, recording: store.Recording) -> Measurement:
+    return Measurement(call, chip, recording.profile, recording.label)
+
+
+def modelled(call: Launch, chip: str) -> Measurement:
+    """What the cost model says: as many buffers as fit on chip."""
+    from .. import neuroncore
+    run = call.counted(chip)
+    return Measurement(call, chip, neuroncore.predict(run, buffers=None).profile,
+                       counted=run.count)
+
+
+def recorded(call: Launch, chip: str) -> Profile | str:
+    """The profile of the newest unflagged recording of this launch; "none yet" where none is."""
+    found = _recording(call, chip)
+    if found is None or _recorded(call, chip, found).excluded:
+        return "none yet"
+    return found.profile
+
+
+def _chip(chip: str) -> None:
+    known = ("trn1", "inf2", "trn2")
+    if chip not in known:
+        raise MeasureError(f"measure: chip {chip!r}; expected one of {', '.join(known)}")
+
+
+def _recording(call: Launch, chip: str) -> store.Recording | None:
+    return store.find(call.key(chip))
+
+
+def _runs(chip: str) -> bool:
+    """Whether a capture can be made here and now, on this chip."""
+    if os.environ.get("ROOFLINE_RECORDED"):
+        return False
+    from .chip import probe
+    here = probe()
+    return bool(here.runs) and here.chip == chip
 
 
 def sweep(calls: Iterable[Launch], chip: str) -> Sweep:
-    raise NotImplementedError
+    """Each launch measured, in order.
+
+    A launch that fails is kept with its message, and the rest goes on. Ctrl-C stops the sweep and
+    keeps what is done. What was captured is recorded: run it again and only the rest is captured.
+    """
+    _chip(chip)
+    calls = tuple(calls)
+    points: list[Measurement] = []
+    failures: list[tuple[Launch, str]] = []
+    for at, call in enumerate(calls):
+        try:
+            points.append(measure(call, chip))
+        except KeyboardInterrupt:
+            return Sweep(tuple(points), tuple(failures), calls[at:])
+        except Exception as error:  # of any part: kernel, compiler, tool; the rest goes on
+            failures.append((call, f"{type(error).__name__}: {error}".splitlines()[0]))
+    return Sweep(tuple(points), tuple(failures))
+
+
+# --- alone, and together -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Together:
+    """The same launch alone on one core, and on all of `cores` at once.
+
+    chip      "trn1", "inf2", "trn2"
+    alone     on one core, the others idle
+    each      core -> on this core while all of them run; {} where nobody measured it
+    cores     the cores meant
+    why       why `each` is empty; "" where it is not
+    """
+
+    chip: str
+    alone: Measurement
+    each: Mapping[int, Measurement]
+    cores: tuple[int, ...]
+    why: str = ""
+
+    @property
+    def sharing(self) -> int:
+        """Cores that share one HBM stack, as the documents say."""
+        return sharing(self.chip)
+
+    @property
+    def share(self) -> Spec:
+        """A core's even share of the HBM, as the documents say."""
+        return machines.get(self.chip, "core").bandwidths["HBM"]
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """B/s of each core while all run."""
+        return tuple(one.bandwidth for one in self.each.values())
+
+    @property
+    def total(self) -> float | None:
+        """B/s of all cores at once; None where nobody measured it."""
+        return sum(self.rates) if self.each else None
+
+    @property
+    def slowdown(self) -> float | None:
+        """Rate alone over the mean rate while all run; 1: the others cost nothing."""
+        return self.alone.bandwidth / (self.total / len(self.each)) if self.total else None
+
+    @property
+    def even(self) -> bool | None:
+        """Whether all cores get the same while all run, within EVEN; None: not measured."""
+        return max(self.rates) <= (1 + EVEN) * min(self.rates) if self.each else None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether no figure of it is flagged."""
+        return not any(one.excluded for one in (self.alone, *self.each.values()))
+
+    @property
+    def verdict(self) -> str:
+        """What the figures say of the even split, and by which rule."""
+        lone, share = self.alone.bandwidth, self.share
+        said = [f"Alone ({self.alone.kind}) one core gets {units.show(lone, 'B/s', 4)}, "
+                f"{lone / share.value:.2f} of its even share {share.text} ({share.kind}): "
+                + ("above it, so the per-core figure is pessimistic for one-core kernels."
+                   if lone > share.value else
+                   "not above it, so the per-core figure is not pessimistic for one-core kernels.")]
+        if not self.each or self.slowdown is None:
+            return " ".join([*said, f"All at once: {self.why}."])
+        low, high = (units.show(pick(self.rates), "B/s", 4) for pick in (min, max))
+        said.append(f"All {len(self.each)} at once get {low} to {high}: "
+                    + (f"an even split (within {EVEN:.0%})." if self.even else
+                       f"not an even split (more than {EVEN:.0%} apart)."))
+        said.append(f"Alone is {self.slowdown:.2f} x the mean of all at once: "
+                    + ("the others take something, and the share is less than one core can use."
+                       if self.slowdown > 1 + EVEN else
+                       f"the others cost nothing (within {EVEN:.0%})."))
+        if not self.trusted:
+            said.append("A figure of it is flagged, so none of this is shown.")
+        return " ".join(said)
+
+    def __repr__(self) -> str:
+        n, stacks = self.sharing, machines.get(self.chip, "device").facts["hbm_stacks"]
+        shared = (f"{self.chip}: {stacks.text} HBM stacks a device, "
+                  + (f"{n} cores share one" if n > 1 else "one core each: no other core shares it")
+                  + f" ({stacks.kind}); cores {', '.join(map(str, self.cores))}")
+        rows = [("core", "kind", "time", "GB/s total", "of alone", "notes")]
+        rows += [(name, one.kind, units.show(one.time, "s", 4), _giga(one.bandwidth),
+                  f"{one.bandwidth / self.alone.bandwidth:.2f}", "; ".join(one.flags))
+                 for name, one in [("alone", self.alone),
+                                   *((f"{k}, all run", one) for k, one in self.each.items())]]
+        if self.each:
+            rows.append(("sum", "", "", _giga(self.total), "", ""))
+        labels = dict.fromkeys(one.label for one in (self.alone, *self.each.values()))
+        return "\n".join([*labels, f"{self.alone.launch.title}; {shared}",
+                          *aligned(rows, left=(0, 1, 5)),
+                          *([] if self.each else [f"all at once: {self.why}"]), self.verdict])
+
+
+def sharing(chip: str) -> int:
+    """Cores that share one HBM stack of this chip, as the documents say."""
+    return int(machines.get(chip, "device").facts["cores_per_hbm_stack"].value)
+
+
+def neighbours(chip: str) -> tuple[int, ...]:
+    """The cores to compare: those of the first stack; where each has its own, of the device."""
+    cores = int(machines.get(chip, "device").facts["cores"].value)
+    return tuple(range(sharing(chip) if sharing(chip) > 1 else cores))
 
 
 def together(call: Launch, chip: str, cores: Iterable[int] | None = None) -> Together:
-    raise NotImplementedError
+    """The launch alone on one core, then on each of `cores` while all of them run it.
+
+    cores   None: those that share the first HBM stack; where no two do, all of the device
+
+    What cannot be measured here, and was not recorded, is missing, and `why` says so: the cost
+    model knows one core at a time.
+    """
+    alone = measure(call, chip)
+    meant = neighbours(chip) if cores is None else tuple(cores)
+    if len(set(meant)) != len(meant) or len(meant) < 2:
+        raise MeasureError(f"together: cores {meant}; expected two or more different ones, such as "
+                           f"{neighbours(chip)}")
+    found: Mapping[int, Any] = _recorded_together(call, chip, meant)
+    if not found and _runs(chip):
+        from .runner import capture_together
+        found = dict(zip(meant, capture_together(call, list(meant)), strict=True))
+    each = {core: _recorded(call, chip, one) for core, one in found.items()}
+    why = "" if each else (f"not measured: there is no recording of it, no {chip} here, and the "
+                           "cost model knows one core at a time")
+    return Together(chip, alone, each, meant, why)
+
+
+def _recorded_together(call: Launch, chip: str, cores: Sequence[int]) -> dict[int, Any]:
+    """Recordings of all these cores at once, if each of them has one."""
+    found = {core: store.find(call.key(chip), core=core, alongside=set(cores) - {core})
+             for core in cores}
+    return {} if any(one is None for one in found.values()) else found

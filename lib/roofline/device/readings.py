@@ -1,0 +1,513 @@
+"""What measurements say: knees, loops, intervals, gaps, roofs.
+
+Question  where does this curve flatten, what does this loop reach, and why not more?
+Answer    knee(), loop(), intervals(), gap(), roofs(): records whose words are made of the data
+Assumes   measurements of one kernel on one chip; a flagged one is in no fit and is no roof
+Ignores   how they were made (measuring), what others published (literature)
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import gaps, units
+from .. import machine as machines
+from ..count import Count
+from ..machine import Machine, Spec
+from ..profile import Profile
+from ..table import aligned
+from ..timeline import MATMUL, Spans
+from .measuring import KINDS, MeasureError, Measurement, Sweep
+
+EVEN = 0.05  # an interval follows the rule when it is off by no more, and 1 ns: times are whole ns
+UNNAMED = ("overhead", "other", "others", "misc", "unknown", "")  # no names of a cause
+
+
+# --- where a curve flattens ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Knee:
+    """Where a curve flattens: the smallest size from which on every rate is near the best one.
+
+    size      None: the curve does not flatten
+    plateau   the best rate; None without a point
+    share     what of it each size from the knee on reaches
+    sizes, rates   in order of size
+    """
+
+    size: float | None
+    plateau: float | None
+    share: float
+    sizes: tuple[float, ...]
+    rates: tuple[float, ...]
+    what: str = "size"
+    unit: str = "B"
+    rate_unit: str = "B/s"
+    kind: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """The rule, in words."""
+        return (f"the knee is the smallest {self.what} from which on every one reaches "
+                f"{self.share:.0%} of the best rate")
+
+    @property
+    def verdict(self) -> str:
+        """What the rule says of these points."""
+        if self.plateau is None:
+            return "No point to find a knee with."
+        best = self.sizes[self.rates.index(self.plateau)]
+        top = f"the best rate is {self._rate(self.plateau)}, at {self._size(best)}"
+        if self.size is None:
+            last, most = self.rates[-1], self._size(self.sizes[-1])
+            if last < self.share * self.plateau:
+                return (f"It does not flatten: {top}, and at {most} it is {self._rate(last)} again,"
+                        f" {last / self.plateau:.1%} of that. Take it apart, or measure further.")
+            return (f"It does not flatten: {top}; only the largest size, {most}, reaches "
+                    f"{self.share:.0%} of it. Measure larger ones.")
+        if self.size == self.sizes[0]:
+            return (f"Flat from the smallest size on, {self._size(self.size)}: {top}. The knee is "
+                    "there or below; measure smaller ones.")
+        before = max(at for at in self.sizes if at < self.size)
+        rate = min(rate for at, rate in zip(self.sizes, self.rates, strict=True) if at == before)
+        return (f"The knee is at {self._size(self.size)}: {top}; {self._size(before)}, the size "
+                f"before it, has {self._rate(rate)}, {rate / self.plateau:.1%} of that.")
+
+    def _size(self, value: float) -> str:
+        return units.mebi(value, 4) if self.unit == "B" else units.show(value, self.unit, 4)
+
+    def _rate(self, value: float) -> str:
+        return units.show(value, self.rate_unit, 4)
+
+    def __repr__(self) -> str:
+        said = f"{self.kind}: " * bool(self.kind) + self.verdict
+        return "\n".join([said, f"  rule: {self.rule}",
+                          f"  {len(self.sizes)} points{''.join(f'; {n}' for n in self.notes)}"])
+
+
+def knee(sizes: Sequence[float], rates: Sequence[float], share: float = 0.95, *,
+         what: str = "size", unit: str = "B", rate_unit: str = "B/s", kind: str = "",
+         notes: Sequence[str] = ()) -> Knee:
+    """The smallest size from which on every measured size reaches `share` of the best rate.
+
+    It is none where that would be the largest size alone, or where even that falls short: then
+    the curve does not flatten.
+
+    sizes, rates   point by point, in any order
+    what, unit     of the sizes, for words; rate_unit that of the rates
+    kind           "measured", "modelled", ...: said in front of the verdict
+    notes          what was left out, for words
+
+    >>> knee([256, 512, 1024, 2048], [100e9, 190e9, 198e9, 200e9]).size
+    512
+
+    Raises MeasureError for lists of different lengths, or a number that is not finite and > 0.
+    """
+    sizes, rates = tuple(sizes), tuple(rates)
+    if len(sizes) != len(rates):
+        raise MeasureError(f"knee: {len(sizes)} sizes and {len(rates)} rates; give one rate a size")
+    if not 0 < share <= 1:
+        raise MeasureError(f"knee: share {share!r}; expected a number in (0, 1], such as 0.95")
+    for value in (*sizes, *rates):
+        if not (math.isfinite(value) and value > 0):
+            raise MeasureError(f"knee: got {value!r}; expected finite numbers > 0. Leave out the "
+                               "points that failed")
+    pairs = sorted(zip(sizes, rates, strict=True))
+    sizes, rates = tuple(at for at, _ in pairs), tuple(rate for _, rate in pairs)
+    plateau = max(rates, default=None)
+    found = None
+    for at, rate in reversed(pairs):
+        if plateau is None or rate < share * plateau:
+            # a size of which one point falls short is not flat
+            found = None if found == at else found
+            break
+        found = at
+    if found is not None and found == sizes[-1]:
+        found = None
+    return Knee(found, plateau, share, sizes, rates, what, unit, rate_unit, kind, tuple(notes))
+
+
+# --- the rate of a loop --------------------------------------------------------------------------
+
+
+def _machine(profile: Profile, chip: str | Machine | None) -> Machine:
+    """The core, or pair, that a profile is of."""
+    if isinstance(chip, Machine):
+        return chip
+    key = chip
+    if chip is None:
+        ran = str(profile.get("instance_type") or "")
+        key = next((known for known in ("trn1", "trn2", "inf2") if ran.startswith(known)), "")
+    if not key:
+        raise MeasureError(f"{profile.name}: the profile does not say which chip it ran on; say so:"
+                           ' loop(profile, "trn2")')
+    working = profile.timeline.working if profile.timeline else (0,)
+    return machines.get(key, "lnc2" if len(working) > 1 else "core")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Loop:
+    """The matmuls of one profile between two moments, and nothing else of it.
+
+    window    (t0, t1), ns
+    work      dtype -> FLOPs of the matmuls that start in it, transposes left out
+    matmuls   how many those are, as rows of the profile
+    words     which stretch of the profile it is
+    whole     from the first matmul to the last; itself where this is it
+    """
+
+    label: str
+    machine: Machine
+    profile: Profile
+    window: tuple[int, int]
+    work: Mapping[str, int]
+    matmuls: int
+    words: str
+    _whole: "Loop | None" = field(default=None)
+
+    @property
+    def whole(self) -> "Loop":
+        return self._whole or self
+
+    @property
+    def seconds(self) -> float:
+        """Length of the window."""
+        return (self.window[1] - self.window[0]) / 1e9
+
+    @property
+    def flops(self) -> int:
+        """W in the window."""
+        return sum(self.work.values())
+
+    @property
+    def rate(self) -> float:
+        """P reached: W / length, FLOP/s."""
+        return self.flops / self.seconds
+
+    @property
+    def dtype(self) -> str:
+        """What is multiplied; several where there are several."""
+        return " ".join(self.work)
+
+    @property
+    def share(self) -> float:
+        """Of spec: the sum of W_d / P_d over the length."""
+        return sum(w / self.machine.peak(d) for d, w in self.work.items()) / self.seconds
+
+    @cached_property
+    def ledger(self) -> gaps.Ledger:
+        """Where the rest of the window went."""
+        return gaps.ledger(self.profile, self.machine, window=self.window, roof="compute")
+
+    def __repr__(self) -> str:
+        t0, t1 = self.window
+        peak = " + ".join(f"{d} {self.machine.peaks[d].text} ({self.machine.peaks[d].kind})"
+                          for d in self.work)
+        rows = [("window", f"{t1 - t0:,} ns", f"{t0:,} to {t1:,}: {self.words}"),
+                ("matmuls", f"{self.matmuls:,}", f"{self.dtype}, that start in it"),
+                ("W", units.show(self.flops, "FLOP", 4), "of these, transposes left out"),
+                ("P", units.show(self.rate, "FLOP/s", 4),
+                 f"W / window; {self.share:.1%} of spec, {peak}")]
+        lines = [self.label, *aligned(rows, indent="  ")]
+        if self._whole and self._whole.window != self.window:
+            lines.append(f"  from the first matmul to the last: {_rate(self._whole)}")
+        return "\n".join([*lines, *_causes(self.ledger)])
+
+
+def _rate(of: Loop) -> str:
+    return (f"{units.show(of.flops, 'FLOP', 4)} in {of.window[1] - of.window[0]:,} ns, "
+            f"{units.show(of.rate, 'FLOP/s', 4)}, {of.share:.1%} of spec")
+
+
+def _causes(ledger: gaps.Ledger) -> list[str]:
+    rows = [("", "time", "of the gap", "cause")]
+    rows += [("", units.show(row.time / 1e9, "s"),
+              f"{row.share:.1%}" if ledger.gap > 0 else "-", row.cause)
+             for row in ledger.rows]
+    rows.append(("", units.show(ledger.gap / 1e9, "s"), "", "gap: their sum"))
+    return [*aligned(rows, left=(0, 3)), *(f"  note: {note}" for note in ledger.notes)]
+
+
+def loop(of: Measurement | Profile, chip: str | Machine | None = None) -> Loop:
+    """The rate of matmuls alone, while nothing crosses HBM.
+
+    chip   of a plain profile that does not say where it ran
+
+    The window is the longest stretch between the first and the last matmul in which no traffic is
+    under way, from the start of a matmul to the start of another. Where it holds none, it is the
+    whole loop, and says so. `whole` is from the first matmul to the last one.
+
+    Raises MeasureError without a timeline or matmuls, or where their work is unknown.
+    """
+    profile = of.profile if isinstance(of, Measurement) else of
+    on = of.machine if isinstance(of, Measurement) and chip is None else _machine(profile, chip)
+    label = of.label if isinstance(of, Measurement) else f"{profile.kind}: {profile.name}"
+    timeline = profile.timeline
+    if timeline is None:
+        raise MeasureError(f"{profile.name}: the profile is a summary, and a loop is a part of a "
+                           "timeline. Record it with its timeline (json or parquet)")
+    own = timeline.instructions
+    rows = np.flatnonzero(own.is_opcode(MATMUL) & ~own.transpose)
+    if rows.size < 2:
+        raise MeasureError(f"{profile.name}: {rows.size} matmul(s); a loop has two or more")
+    start, end = own.start[rows], own.end[rows]
+    t0, t1 = int(start[0]), int(end.max())
+
+    def cut(since: int, until: int, words: str, whole: Loop | None = None) -> Loop:
+        work = {dtype: f.once for dtype, f in profile.window(since, until).matmul_flops.items()}
+        if not work or "" in work:
+            raise MeasureError(f"{profile.name}: the profile does not tell what its matmuls "
+                               "multiply, so there is no rate. Record it with a newer profiler")
+        inside = int(((start >= since) & (start < until)).sum())
+        return Loop(label, on, profile, (since, until), work, inside, words, whole)
+
+    said = "from the first matmul to the last"
+    if "packets" in timeline.unknown:
+        return cut(t0, t1, f"{said}; what was moved meanwhile is not in the profile")
+    quiet = Spans.one(t0, t1) - timeline.moving()
+    if quiet.length == t1 - t0:
+        return cut(t0, t1, f"{said}; nothing was moved meanwhile")
+    longest = int(np.argmax(quiet.end - quiet.start)) if len(quiet) else 0
+    held = start[(start >= quiet.start[longest]) & (start < quiet.end[longest])] if len(
+        quiet) else start[:0]
+    if held.size < 2:
+        return cut(t0, t1, f"{said}; something was moved throughout")
+    return cut(int(held[0]), int(held[-1]), "the longest stretch of it in which nothing was moved",
+               cut(t0, t1, said))
+
+
+# --- intervals of matmuls ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Interval:
+    """One point: N columns; the median distance of matmul starts, cycles; what the rule says."""
+
+    columns: int
+    kind: str
+    cycles: float
+    nanoseconds: float
+    rule: int
+    follows: bool
+    excluded: bool
+
+
+@dataclass(frozen=True, repr=False)
+class Intervals(Sequence[Interval]):
+    """Distances of matmul starts against max(N, least interval).
+
+    least   cycles between two matmuls at least, as documented
+    """
+
+    labels: tuple[str, ...]
+    rows: tuple[Interval, ...]
+    least: Spec
+    clock: Spec
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.rows[at]
+
+    def __iter__(self) -> Iterator[Interval]:
+        return iter(self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """What the points say of the rule, for each kind."""
+        said = []
+        for kind in KINDS:
+            rows = [row for row in self.rows if row.kind == kind and not row.excluded]
+            if not rows:
+                continue
+            off = [row for row in rows if not row.follows]
+            held = len(rows) - len(off)
+            rule = f"max(N, {self.least.value:g})"
+            text = (f"{kind}: {held} of {len(rows)} intervals are {rule} cycles, within "
+                    f"{EVEN:.0%} and 1 ns")
+            if off:
+                text += "; not " + ", ".join(
+                    f"N = {row.columns} ({row.cycles - row.rule:+.1f} cycles)" for row in off)
+            said.append(text + ".")
+        return " ".join(said) or "No point to hold the rule against."
+
+    def __repr__(self) -> str:
+        rows = [("N", "kind", "median interval", "cycles", f"max(N, {self.least.value:g})",
+                 "off", "notes")]
+        rows += [(str(row.columns), row.kind, f"{row.nanoseconds:g} ns", f"{row.cycles:.1f}",
+                  str(row.rule), f"{row.cycles / row.rule - 1:+.1%}",
+                  "flagged, left out" if row.excluded else "") for row in self.rows]
+        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), self.verdict,
+                          f"  {self.least.text} ({self.least.kind}), at {self.clock.text}"])
+
+
+def intervals(of: Sweep | Sequence[Measurement]) -> Intervals:
+    """Of each measurement the median distance of two matmul starts, in cycles, against
+    max(N, the least interval that is documented).
+
+    Raises MeasureError for no measurement, or one without a timeline or two matmuls.
+    """
+    points = tuple(of)
+    if not points:
+        raise MeasureError("intervals: no measurement; sweep moving_sweep over N first")
+    core = machines.get(points[0].chip, "core")
+    clock, least = core.facts["tensor_clock"], least_interval(core)
+    rows = []
+    for one in points:
+        timeline = one.profile.timeline
+        if timeline is None:
+            raise MeasureError(f"{one.launch.title}: the profile is a summary, without the "
+                               "starts of its matmuls. Record it with its timeline")
+        own = timeline.instructions
+        which = own.is_opcode(MATMUL) & ~own.transpose & (own.core == min(timeline.working or (0,)))
+        starts, columns = own.start[which], own.moving[which]
+        if starts.size < 2:
+            raise MeasureError(f"{one.launch.title}: {starts.size} matmul(s); an interval lies "
+                               "between two. Take n = 16 or more")
+        n = int(np.median(columns)) or one.launch.shapes[-1][0][-1]
+        ns = float(np.median(np.diff(starts)))
+        cycles, rule = ns * clock.value / 1e9, max(n, int(least.value))
+        follows = abs(cycles - rule) <= max(EVEN * rule, clock.value / 1e9)
+        rows.append(Interval(n, one.kind, cycles, ns, rule, follows, one.excluded))
+    labels = dict.fromkeys(one.label for one in sorted(points, key=lambda p: KINDS.index(p.kind)))
+    return Intervals(tuple(labels), tuple(sorted(rows, key=lambda r: (r.columns, r.kind))), least,
+                     clock)
+
+
+def least_interval(core: Machine) -> Spec:
+    """Cycles between two matmuls at least: the core's own figure or, as an assumption, an older
+    core's.
+    """
+    for key in (core.key, "trn1"):
+        spec = machines.get(key, "core").facts.get("matmul_min_initiation_interval")
+        if spec:
+            return spec if key == core.key else Spec(
+                spec.value, spec.unit, spec.source, "assumed",
+                f"documented for {machines.get(key, 'core').name}, not restated for this core")
+    raise MeasureError(f"{core.key}: no document gives the least interval of two matmuls")
+
+
+# --- the gap to spec -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gap:
+    """From what the roof allows to what was reached, cause by cause.
+
+    amount   bytes, or FLOPs, that the rate is of
+    unit     "B/s" or "FLOP/s"
+    ledger   the causes, which sum to T - T_best exactly; only gaps.CAUSES are causes
+
+    A cause costs what the rate would gain in T without it: amount / (T - cause) - amount / T.
+    """
+
+    label: str
+    title: str
+    amount: float
+    unit: str
+    ledger: gaps.Ledger
+
+    @property
+    def spec(self) -> float:
+        """The rate at T_best."""
+        return self.amount / self.ledger.t_best * 1e9
+
+    @property
+    def reached(self) -> float:
+        """The rate at T."""
+        return self.amount / self.ledger.t * 1e9
+
+    @property
+    def rows(self) -> tuple[gaps.Row, ...]:
+        """The ledger's rows, the largest first."""
+        return self.ledger.rows
+
+    def without(self, cause: str) -> float:
+        """The rate if this cause alone had taken no time."""
+        return self.amount / (self.ledger.t - self[cause]) * 1e9
+
+    def __getitem__(self, cause: str) -> float:
+        """Its ns. Raises MeasureError for what names no cause."""
+        return self.named(cause).time
+
+    def named(self, cause: str) -> gaps.Row:
+        """The row of a cause: what it is, what to try, where it happened.
+
+        Raises MeasureError for "overhead", "other" and everything else that is no cause.
+        """
+        if cause not in gaps.CAUSES:
+            why = ("that names nothing that could be changed" if
+                   str(cause).strip().lower() in UNNAMED else "the ledger knows no such cause")
+            there = ", ".join(row.cause for row in self.rows) or "none"
+            raise MeasureError(f"gap: {cause!r}: {why}. Here are: {there}")
+        return self.ledger.row(cause)
+
+    def __repr__(self) -> str:
+        of, better = self.ledger, self.t_name
+        rows = [("", "time", "of the gap", f"{better} without it")]
+        rows += [(row.cause, units.show(row.time / 1e9, "s"),
+                  f"{row.share:.1%}" if of.gap > 0 else "-",
+                  units.show(self.without(row.cause), self.unit, 4)) for row in self.rows]
+        rows += [("gap: their sum", units.show(of.gap / 1e9, "s"), "", "")]
+        table = aligned(rows, left=(0,), indent="  ")
+        return "\n".join([
+            self.label, f"  {self.title}",
+            f"  spec: {units.show(self.spec, self.unit, 4)}, T_best "
+            f"{units.show(of.t_best / 1e9, 's', 4)} of {of.machine.name}",
+            *table, f"  reached: {units.show(self.reached, self.unit, 4)} "
+            f"({self.reached / self.spec:.1%} of spec), T {units.show(of.t / 1e9, 's', 4)}",
+            *(f"  note: {note}" for note in of.notes)])
+
+    @property
+    def t_name(self) -> str:
+        return "GB/s" if self.unit == "B/s" else "FLOP/s"
+
+
+def gap(of: Measurement | Loop) -> Gap:
+    """The causes between spec and what was reached.
+
+    A measurement without matmuls is set against the memory roof, over its whole time; a loop, or
+    a measurement that computes for longer than it moves, against the Tensor Engine.
+    """
+    if isinstance(of, Loop):
+        return Gap(of.label, f"{of.profile.name}, {of.words}", of.flops, "FLOP/s", of.ledger)
+    count: Count = of.count
+    times = of.machine.entitle(count).times
+    if not count.flops or times[of.machine.slow_link] > times["compute"]:
+        ledger = gaps.ledger(of.profile, of.machine, count, roof="memory")
+        return Gap(of.label, of.launch.title, count.hbm_bytes, "B/s", ledger)
+    ledger = gaps.ledger(of.profile, of.machine, count, roof="compute")
+    return Gap(of.label, of.launch.title, count.flops, "FLOP/s", ledger)
+
+
+# --- measured roofs ------------------------------------------------------------------------------
+
+
+class Roofs(dict[str, Spec]):
+    """Fact of a sheet -> the roof that was measured; empty where nothing was."""
+
+    def __init__(self, chip: str, found: Mapping[str, Spec], left_out: int = 0) -> None:
+        super().__init__(found)
+        self.chip, self.left_out = chip, left_out
+
+    def __repr__(self) -> str:
+        less = f"{self.left_out} flagged recording{'s' * (self.left_out != 1)} left out"
+        if not self:
+            return (f"no measured roof of {self.chip}: there is no recording to take one from"
+                    + f" ({less})" * bool(self.left_out)
+                    + f"; run this page on a {self.chip} to make some")
+        rows = [(fact, spec.text, spec.kind, f"{spec.holds}; {spec.source}")
+                for fact, spec in self.items()]
+        return "\n".join([*aligned(rows), *[less] * bool(self.left_out)])
+
+
+def roofs(chip: str) -> Roofs:
+    """The best that one's own recordings of one core reach, for sheet.of(chip, measured=...)."""
+    return Roofs(chip, {})
