@@ -27,6 +27,9 @@ SCHEMA = "roofline-host/1"
 class RecordingError(Exception):
     """A recording that cannot be read or written: what, got, next step."""
 
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -351,20 +354,34 @@ def _move_to_new(part: Path, path: Path) -> None:
 def load(path: Path | str) -> HostRun:
     """Read a recording. Raises RecordingError, and leaves the file alone, when it is bad."""
     path = Path(path)
+    return _build(HostRun, document(path, SCHEMA, "Measure again with host.run()"), path.name)
+
+
+def document(path: Path, schema: str, again: str) -> dict[str, Any]:
+    """The JSON object in a file of this schema, without it; `again` is the next step.
+
+    Raises RecordingError when the file is cut, is no such object, or has another schema.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=float)
     except OSError as error:
-        raise RecordingError(f"{path.name}: cannot be read ({error.strerror}). "
-                             "Measure again with host.run()") from None
-    except ValueError as error:
-        raise RecordingError(f"{path.name}: expected JSON, got a broken or cut file ({error}). "
-                             "Measure again with host.run()") from None
-    got = data.get("schema") if isinstance(data, dict) else type(data).__name__
-    if got != SCHEMA:
-        raise RecordingError(f"{path.name}: schema: expected {SCHEMA!r}, got {got!r}. "
-                             "Measure again with host.run()")
-    del data["schema"]
-    return _build(HostRun, data, path.name)
+        raise RecordingError(f"{path.name}: cannot be read ({error.strerror}). {again}") from None
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(f"{path.name}: expected JSON, got a broken or cut file "
+                             f"({error!s:.100}). {again}") from None
+    got = data.pop("schema", None) if isinstance(data, dict) else type(data).__name__
+    if got != schema:
+        raise RecordingError(f"{path.name}: schema: expected {schema!r}, got {got!r:.60}. {again}")
+    return data
+
+
+def root() -> Path | None:
+    """The book's folder: above the notebook, or above an editable install of this package."""
+    here, package = Path.cwd(), Path(__file__).resolve()
+    for folder in (here, *here.parents, *package.parents):
+        if (folder / "lib" / "roofline").is_dir():
+            return folder
+    return None
 
 
 def _plain(value: Any) -> Any:

@@ -94,8 +94,10 @@ class Profile:
     warnings    the profiler's own, then the reader's
     kind        "measured", or "modelled" where the file says is_simulation
     span        (t0, t1) in ns when this is a part of a profile; the timeline is whole then, too
-    provenance  who ran what, where and when, by the names of device.store; {} where unknown
-    flags       what device.plausible found odd about it: such a figure is no roof and in no fit
+    provenance  who ran what, where and when, by the names of device.store, and "label", all of it
+                in short; {} where unknown
+    flags       what was odd about the capture, each "name: what"; device.plausibility.excluded
+                tells whether its figures are left out of roofs and fits
     """
 
     name: str
@@ -309,6 +311,8 @@ class Profile:
     def __repr__(self) -> str:
         said = ", ".join(filter(None, (self.kind, self.format, self.version)))
         lines = [f"{self.name}: {said}; {self.cores} physical core{'s' * (self.cores > 1)}"]
+        if label := self.provenance.get("label"):
+            lines.append(f"  recorded on {label}")
         if self.span:
             lines.append(f"  from {self.span[0]:,} to {self.span[1]:,} ns")
         f, b = formulas.flops(self), formulas.hbm_bytes(self)
@@ -325,6 +329,9 @@ class Profile:
                      f"  {len(of.instructions):,} instructions, {len(of.packets):,} DMA packets; "
                      + ("no core" if not of.working else f"core{'s' * (len(of.working) > 1)} "
                         f"{', '.join(map(str, of.working))}") + f" of {of.cores} worked")
+        for flag in self.flags:
+            lines += textwrap.wrap(f"flag: {flag}", 98, initial_indent="  ",
+                                   subsequent_indent="    ")
         return "\n".join([*lines, *(
             "  " + textwrap.shorten(f"warning: {text}", 98) for text in self.warnings)])
 

@@ -1,0 +1,235 @@
+"""Is a time possible, or is an input of the measurement wrong?
+
+Question  is it shorter than the least time that any registered figure allows, or than the sheet's?
+Answer    plausible(profile, count) -> flags: "implausible", "above spec", or none
+Assumes   the count is that of the work that was timed: of the window, where it is a window
+Ignores   how much longer than that it took (gaps), and whether the outputs were right (runner)
+
+Two least times of the same Count, both from `machine`:
+
+- The most generous one. Every byte of HBM goes through a DMA engine, so the bytes take at least
+  Q over the largest figure registered for all DMA engines of the cores that worked. W takes at
+  least the sum of W_d over P_d, where P_d is the array times its clock: no engine does more.
+  A shorter time is "implausible": kept, and left out of roofs and fits.
+- That of the spec. The sheet has two roofs for the same bytes: a core's share of HBM, and what
+  its DMA engines move. A byte crosses both, so the lower of them is the spec. Which one that is
+  depends on the chip, and both are told: the DMA engines on Trainium1 and, by less, on Trainium2.
+  A time between the two is "above spec": an input is wrong, usually the clock or the scope, or
+  the sheet's figure is low for this kernel (the HBM share is an even split of the device, the DMA
+  figure a table's). Nothing else tells the two apart, so such a time stays in roofs and fits.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import machine as machines
+from .. import units
+from ..count import Count, count_of
+from ..machine import Machine, MachineError
+from ..profile import Profile
+from ..profile.facts import UNSURE
+
+CLOCK_TICK = 1e-9  # s; profiles round times to whole ns
+# What may be odd about a recording -> whether its figures are left out of roofs and fits.
+FLAGS = {
+    "implausible": True,   # faster than any registered figure allows
+    "cold": True,          # the first execution, or not known to be a later one
+    "doubled": True,       # every core did all of it: the source counts half of what was moved
+    "above spec": False,   # faster than the sheet says, and possible
+    "no timeline": False,  # the summary alone
+    "overlap": False,      # whether the other cores worked at the same time is not shown
+}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Something odd about a figure.
+
+    name   one of FLAGS
+    said   what, with the numbers
+    """
+
+    name: str
+    said: str
+
+    @property
+    def text(self) -> str:
+        """Name and what is said: one of Profile.flags."""
+        return f"{self.name}: {self.said}"
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the figure is left out of roofs and fits; so is one of an unknown name."""
+        return FLAGS.get(self.name, True)
+
+    @classmethod
+    def of(cls, text: str) -> "Flag":
+        """The flag with this text."""
+        name, _, said = text.partition(": ")
+        return cls(name, said)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def excluded(flags: Iterable[str | Flag]) -> bool:
+    """Whether a figure with these flags (Profile.flags) is left out of roofs and fits."""
+    return any(Flag.of(str(flag)).excluded for flag in flags)
+
+
+def plausible(profile: Profile, count: Any, machine: str | Machine | None = None
+              ) -> tuple[Flag, ...]:
+    """What is odd about this profile's total time, or that of its window; () when nothing is.
+
+    count     a Count, or a run or an op that has one, of what was timed
+    machine   the chip; as the profile says, unless given
+
+    Raises ProfileError where total_time is unknown; MachineError where the chip is, or has no
+    such cores; ValueError for what has no count.
+    """
+    on = machines.get(machine) if isinstance(machine, str) else machine or (
+        machines.get(_chip(profile)))
+    on = on.at("core" if working(profile, on) == 1 else "lnc2")
+    return _judged(profile.needs("total_time"), _count(count), on, _Evidence(profile))
+
+
+def plausible_time(seconds: float, count: Any, machine: str | Machine) -> tuple[Flag, ...]:
+    """The same of a bare time, such as a published one.
+
+    machine   its scope tells the cores: one, or a logical core of two
+
+    Raises ValueError for a time that is not finite and >= 0 s, or for what has no count.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
+            0 <= seconds < math.inf):
+        raise ValueError(f"plausible_time: got {seconds!r} s; expected a finite time >= 0. "
+                         "Give seconds, not us")
+    on = machines.get(machine) if isinstance(machine, str) else machine
+    return _judged(float(seconds), _count(count), on, _Evidence(None))
+
+
+def working(profile: Profile, on: Machine) -> int:
+    """Physical cores that worked; as many as there can be where nothing tells."""
+    if profile.timeline is not None and (worked := len(profile.timeline.working)):
+        return worked
+    if UNSURE not in profile.warnings:
+        return profile.cores
+    told = profile.provenance.get("lnc")
+    most = machines.get(on.key, "device").facts["cores_per_hbm_stack"].value
+    return told if told in (1, 2) else 2 if most == 2 else 1
+
+
+def _judged(time: float, count: Count, on: Machine, evidence: "_Evidence") -> tuple[Flag, ...]:
+    dma, hbm = on.bandwidths["DMA"], on.bandwidths["HBM"]
+    most = max((dma, *dma.rivals), key=lambda spec: spec.value)
+    lower = min(("HBM share", hbm), ("DMA roof", dma), key=lambda roof: roof[1].value)
+    compute = sum(w / _peak(on, dtype) for dtype, w in count.work.items())
+    moved = count.hbm_bytes / most.value
+    least, spec = max(compute, moved), max(compute, count.hbm_bytes / lower[1].value)
+    if time + CLOCK_TICK < least:
+        which = (f"{units.show(count.hbm_bytes, 'B', 4)} over HBM take {_us(moved)} at "
+                 f"{most.text}, the most that any source gives the DMA engines of {on.name}"
+                 if moved >= compute else
+                 f"{units.show(count.flops, 'FLOP', 4)} take {_us(compute)} at "
+                 f"{_peaks(on, count)}, the array of {on.name} at its clock")
+        return (Flag("implausible", f"{_us(time)} is {time / least:.3g} of the least time. "
+                     f"{which}. Kept, and left out of roofs and fits. "
+                     f"Suspects: {'; '.join(evidence.suspects(count, on))}"),)
+    if time + CLOCK_TICK < spec:
+        return (Flag("above spec", f"{units.show(count.hbm_bytes, 'B', 4)} in {_us(time)} are "
+                     f"{units.show(count.hbm_bytes / time, 'B/s', 4)}; the sheet's HBM share is "
+                     f"{hbm.text}, its DMA roof {dma.text}, and the lower is the {lower[0]}. "
+                     "Check the input: usually the clock or the scope"),)
+    return ()
+
+
+def _us(seconds: float) -> str:
+    return units.show(seconds, "s", 4)
+
+
+def _peak(on: Machine, dtype: str) -> float:
+    """P of a dtype, FLOP/s; of the fastest dtype where the machine has none of this name."""
+    known = {name: spec.value for name, spec in on.peaks.items()}
+    fastest = max(value for name, value in known.items() if not name.startswith("sparse"))
+    return known.get(dtype) or known.get(f"c{dtype}") or fastest
+
+
+def _peaks(on: Machine, count: Count) -> str:
+    return ", ".join(f"{units.show(_peak(on, dtype), 'FLOP/s', 4)} ({dtype})"
+                     for dtype in count.work)
+
+
+def _count(what: Any) -> Count:
+    count = count_of(what)
+    if count is None:
+        raise ValueError(f"plausible: count: got {type(what).__name__}; expected a Count, or a "
+                         "run or an op that has one")
+    return count
+
+
+def _chip(profile: Profile) -> str:
+    """The chip a profile is of, by its provenance, else by its instance_type."""
+    for said in (profile.provenance.get("chip"), profile.provenance.get("instance"),
+                 profile.get("instance_type")):
+        found = re.match(r"[a-z]{3}\d", str(said or ""))
+        if found and found[0] in machines.ALL:
+            return found[0]
+    raise MachineError(f"{profile.name}: which chip it ran on is not in it; say so: "
+                       'plausible(profile, count, "trn2")')
+
+
+class _Evidence:
+    """What a profile, or none, says about the usual suspects."""
+
+    def __init__(self, profile: Profile | None) -> None:
+        self.profile = profile
+
+    def suspects(self, count: Count, on: Machine) -> list[str]:
+        """Clock, scope, dtype, execution: what is contradicted first."""
+        if self.profile is None:
+            return ["the clock (did the device finish before it stopped?)",
+                    f"the scope (is it {on.name}?)", "the dtype",
+                    "the execution (did it run?)"]
+        told = [self._clock(self.profile, on), self._scope(self.profile, count, on),
+                self._dtype(self.profile, count), self._execution(self.profile)]
+        return [text for _, text in sorted(told, key=lambda one: not one[0])]
+
+    @staticmethod
+    def _clock(profile: Profile, on: Machine) -> tuple[bool, str]:
+        ours = machines.get(on.key).facts["tensor_clock"].value
+        said = profile.get("tensor_engine_clock_freq")
+        if isinstance(said, bool) or not isinstance(said, (int, float)):
+            return False, "the clock (which one is not in the profile)"
+        differs = not math.isclose(said * 1e9, ours, rel_tol=1e-3)
+        return differs, (f"the clock (the profile says {said:g} GHz, the sheet "
+                         f"{units.show(ours, 'Hz')})")
+
+    @staticmethod
+    def _scope(profile: Profile, count: Count, on: Machine) -> tuple[bool, str]:
+        cores = working(profile, on)
+        text = f"{cores} core{'s' * (cores > 1)} worked"
+        moved = [profile.get(f"hbm_{way}_bytes") for way in ("read", "write")]
+        if not all(isinstance(value, (int, float)) for value in moved):
+            return False, f"the scope ({text})"
+        total = sum(float(value) for value in moved if value is not None)
+        differs = not math.isclose(total, count.hbm_bytes, rel_tol=0.01)
+        return differs, (f"the scope ({text}; the profiler counted {units.show(total, 'B', 4)}, "
+                         f"the source {units.show(count.hbm_bytes, 'B', 4)})")
+
+    @staticmethod
+    def _dtype(profile: Profile, count: Count) -> tuple[bool, str]:
+        ran = {dtype for dtype in profile.matmul_flops if dtype}
+        if not ran or not count.work:
+            return False, "the dtype (are the bytes of an element right?)"
+        return ran != set(count.work), (f"the dtype (the source multiplies "
+                                        f"{', '.join(count.work)}, the profile "
+                                        f"{', '.join(sorted(ran))})")
+
+    @staticmethod
+    def _execution(profile: Profile) -> tuple[bool, str]:
+        said = profile.provenance.get("execution") or "which one is not known"
+        return profile.provenance.get("warm") is False, (
+            f"the execution ({said}; did it run to its end?)")
