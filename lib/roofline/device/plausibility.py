@@ -21,6 +21,7 @@ Two least times of the same Count, both from `machine`:
 
 import math
 import re
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,9 @@ FLAGS = {
     "implausible": True,   # faster than any registered figure allows
     "cold": True,          # the first execution, or not known to be a later one
     "doubled": True,       # every core did all of it: the source counts half of what was moved
+    "cores": True,         # another number of physical cores than the launch asked for
     "above spec": False,   # faster than the sheet says, and possible
+    "unchecked": False,    # outputs of the profiled execution itself were not found or readable
     "no timeline": False,  # the summary alone
     "overlap": False,      # whether the other cores worked at the same time is not shown
 }
@@ -75,13 +78,23 @@ class Flag:
         return self.text
 
 
+class Flags(tuple[Flag, ...]):
+    """Flags, shown as text; () when nothing is odd."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(line for flag in self for line in textwrap.wrap(
+            str(flag), 98, subsequent_indent="  ")) or "nothing odd: no faster than the sheet says"
+
+
 def excluded(flags: Iterable[str | Flag]) -> bool:
     """Whether a figure with these flags (Profile.flags) is left out of roofs and fits."""
     return any(Flag.of(str(flag)).excluded for flag in flags)
 
 
 def plausible(profile: Profile, count: Any, machine: str | Machine | None = None
-              ) -> tuple[Flag, ...]:
+              ) -> Flags:
     """What is odd about this profile's total time, or that of its window; () when nothing is.
 
     count     a Count, or a run or an op that has one, of what was timed
@@ -96,7 +109,7 @@ def plausible(profile: Profile, count: Any, machine: str | Machine | None = None
     return _judged(profile.needs("total_time"), _count(count), on, _Evidence(profile))
 
 
-def plausible_time(seconds: float, count: Any, machine: str | Machine) -> tuple[Flag, ...]:
+def plausible_time(seconds: float, count: Any, machine: str | Machine) -> Flags:
     """The same of a bare time, such as a published one.
 
     machine   its scope tells the cores: one, or a logical core of two
@@ -122,7 +135,7 @@ def working(profile: Profile, on: Machine) -> int:
     return told if told in (1, 2) else 2 if most == 2 else 1
 
 
-def _judged(time: float, count: Count, on: Machine, evidence: "_Evidence") -> tuple[Flag, ...]:
+def _judged(time: float, count: Count, on: Machine, evidence: "_Evidence") -> Flags:
     dma, hbm = on.bandwidths["DMA"], on.bandwidths["HBM"]
     most = max((dma, *dma.rivals), key=lambda spec: spec.value)
     lower = min(("HBM share", hbm), ("DMA roof", dma), key=lambda roof: roof[1].value)
@@ -135,15 +148,15 @@ def _judged(time: float, count: Count, on: Machine, evidence: "_Evidence") -> tu
                  if moved >= compute else
                  f"{units.show(count.flops, 'FLOP', 4)} take {_us(compute)} at "
                  f"{_peaks(on, count)}, the array of {on.name} at its clock")
-        return (Flag("implausible", f"{_us(time)} is {time / least:.3g} of the least time. "
+        return Flags([Flag("implausible", f"{_us(time)} is {time / least:.3g} of the least time: "
                      f"{which}. Kept, and left out of roofs and fits. "
-                     f"Suspects: {'; '.join(evidence.suspects(count, on))}"),)
+                     f"Suspects: {'; '.join(evidence.suspects(count, on))}")])
     if time + CLOCK_TICK < spec:
-        return (Flag("above spec", f"{units.show(count.hbm_bytes, 'B', 4)} in {_us(time)} are "
+        return Flags([Flag("above spec", f"{units.show(count.hbm_bytes, 'B', 4)} in {_us(time)} are "
                      f"{units.show(count.hbm_bytes / time, 'B/s', 4)}; the sheet's HBM share is "
                      f"{hbm.text}, its DMA roof {dma.text}, and the lower is the {lower[0]}. "
-                     "Check the input: usually the clock or the scope"),)
-    return ()
+                     "Check the input: usually the clock or the scope")])
+    return Flags()
 
 
 def _us(seconds: float) -> str:
