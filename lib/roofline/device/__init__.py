@@ -17,10 +17,10 @@ _FROM = {name: module for module, names in {
     "runner": "CaptureError capture",
     "store": "Recording recordings",
     "contributing": "contribute",
-    "plausibility": "Flag plausible",
+    "plausibility": "Flag plausible plausible_time",
     "launches": "Launch launch",
-    "measuring": "Measurement Sweep Together measure sweep together",
-    "readings": "Knee knee Loop loop intervals roofs",
+    "measuring": "Measurement Sweep Together measure recorded sweep together",
+    "readings": "Gap gap Intervals intervals Knee knee Loop loop roofs",
     "literature": "Published published",
 }.items() for name in names.split()}
 _MODULES = ("host", "host_kernels", "recording", "rounds")

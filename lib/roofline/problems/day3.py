@@ -639,8 +639,8 @@ def small_dma(S: int) -> Iterator[AnyPart]:
                  f"{show(DMA * full / (full + latency), 'B/s')} in all; yet the guide calls that "
                  "size saturated. An engine "
                  "moves one transfer at a time (architecture guide), out of several queues that "
-                 "take turns (DMA introduction). That latency passes meanwhile is an inference, "
-                 "to be measured on Day 4.",
+                 "take turns (DMA introduction). That latency passes meanwhile is an inference; "
+                 "Day 4 measures it.",
                  {"gone": "The latency is per transfer, whatever its size.",
                   "hbm": "The DMA guide says the opposite: interleaving does not make small "
                          "transfers fast.",

@@ -745,9 +745,8 @@ def rivals(P: float) -> Iterator[AnyPart]:
                   "mean": "the mean of the five figures",
                   "largest": "the largest, as the roof must not be too low",
                   "guide": "the architecture guide, as it is the official one"},
-                 "Day 4's copy kernel, when it is written, says what one core reaches alone and "
-                 "what it reaches while its neighbour copies too. Write that beside the spec "
-                 "figure.",
+                 "Day 4's copy kernel says what one core reaches alone and what it reaches while "
+                 "its neighbour copies too. Write that beside the spec figure.",
                  {"mean": "A mean of figures of different things is a figure of none.",
                   "largest": "A roof that nothing can reach calls every kernel slow.",
                   "guide": "Three of these are AWS's own pages, and they differ."},
