@@ -187,7 +187,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Probe:
-    """What is here. None: unknown or absent, and `told` says why; else `told` says where from.
+    """What is here. None is unknown or absent; `told`, by the table's names, says why or whence.
 
     chip            "trn1", "inf2", "trn2", or another that the course does not know
     devices         Neuron devices (chips) of this instance
@@ -223,7 +223,7 @@ class Probe:
     others: tuple[Holder, ...] = ()
     notes: tuple[str, ...] = ()
     told: Mapping[str, str] = field(default_factory=dict)
-    why: str = ""
+    why: str = "not probed"
     here: Installation = field(default_factory=installation, repr=False)
 
     @property
@@ -364,14 +364,12 @@ class _Finding:
             self.missing["access"] = (f"no permission for {here.dev}/{locked[0]}; join the group "
                                       "that owns it (often `neuron`) and log in again")
         if not nodes:
-            if folders:
-                self.notes.append(f"the driver knows {len(folders)} device(s), {here.dev} shows "
-                                  "none: a container needs --device=/dev/neuron0")
             return
         listed = ask(here, "neuron-ls", "-j")
         self.entries, odd = _entries(listed)
-        self.header = dict(re.findall(r"^\s*([a-z][a-z-]+):\s*(\S+)\s*$",
-                                      ask(here, "neuron-ls").out, re.M))
+        if not listed.failed or "exit code" in listed.failed:  # else it would hang once more
+            self.header = dict(re.findall(r"^\s*([a-z][a-z-]+):\s*(\S+)\s*$",
+                                          ask(here, "neuron-ls").out, re.M))
         if odd:
             self.notes.append(odd)
         elif len(self.entries) != len(nodes):
@@ -392,6 +390,7 @@ class _Finding:
         if not named and any(arch.endswith("v3") for arch in cores):
             named = [("trn2", "the driver's arch_type v3")]
         if not self.fields["devices"]:
+            self.missing["driver"] = _no_driver(board, self.here)
             named = []
         self.set("chip", *(named[0] if named else (None, self._no_chip(said))))
         if differ := sorted({chip for chip, _ in named[1:]} - {named[0][0]} if named else set()):
@@ -478,7 +477,10 @@ class _Finding:
             return
         said = ask(here, "neuron-explorer", "--version")
         number = re.search(r"\d+(?:\.\d+)+[\w.+-]*", said.out)
-        self.set("explorer", number[0] if number and not said.failed else None,
+        version = number[0] if number and not said.failed else None
+        if version and "stand-in" in said.out and "stand-in" not in version:
+            version += "+stand-in"
+        self.set("explorer", version,
                  said.failed or (explorer if number
                                  else f"its answer names none: {_short(said.out, 60)!r}"),
                  "neuron-explorer")
@@ -531,9 +533,8 @@ def _why(finding: _Finding) -> str:
     if finding.here.refused:
         return finding.here.refused
     if not found["devices"]:
-        also = next((note for note in finding.notes if "the driver knows" in note), "")
-        return "no Neuron device here; figures are published or modelled, and each says so" + (
-            f" ({also})" if also else "")
+        return (f"no Neuron device here{finding.missing['driver']}; figures are published or "
+                "modelled, and each says so")
     if os.environ.get("ROOFLINE_RECORDED") == "1":
         return "ROOFLINE_RECORDED=1 asks for what ships; unset it to measure here"
     if chip is None:
@@ -557,10 +558,20 @@ def _numbered(folder: Path) -> list[Path]:
 
 def _chip(text: str) -> str | None:
     """"Trainium2", "Inf2", "trn1n.32xlarge" -> trn2, inf2, trn1."""
-    found = re.match(r"(?:aws\s+)?(trn|inf|trainium|inferentia)\s*(\d*)", text.lower())
+    found = re.match(r"(?:aws\s+)?(trainium|inferentia|trn|inf)\s*(\d*)", text.lower())
     if not found:
         return None
     return ("trn" if found[1].startswith("tr") else "inf") + (found[2] or "1")
+
+
+def _no_driver(board: str, here: Installation) -> str:
+    """What to do where there should be a device: " (...)", or "" on any other machine."""
+    if _numbered(here.sys / "devices/virtual/neuron_device"):
+        return f" (the driver has some, {here.dev} none: a container needs --device=/dev/neuron0)"
+    if _chip(board):
+        return (f" (this is a {_short(board, 40)} without {here.dev}/neuron0: install or load the "
+                "driver, aws-neuronx-dkms)")
+    return ""
 
 
 def _documented_cores(chip: str | None) -> int | None:
@@ -629,7 +640,7 @@ def _wheel(name: str, folders: list[str]) -> _Wheel:
     """Read from its metadata: importing nki here would change which nki the notebook has."""
     for found in importlib.metadata.distributions(name=name, path=folders):
         version, said = _metadata(found)
-        if version == EMPTY.get(name, "") or "WRONG PACKAGE" in said:
+        if version == EMPTY.get(name, "none") or "WRONG PACKAGE" in said:
             return _Wheel(None, f"{name} {version} is the empty package that PyPI keeps under this "
                           f"name: pip uninstall -y {name}; pip install {name} --extra-index-url="
                           f"{REPOSITORY} (its own version numbers are higher, so pip takes it)",
@@ -679,9 +690,9 @@ def _environments(here: Installation) -> str:
 class Row:
     """One combination of instance and image, and what of the course was run for it.
 
-    python, framework   of the image's environment
+    python, framework   of the image's environment, `venv`
     off_device          what was checked without the chip
-    on_device           what was run on it, when and by whom; "none yet" until it is
+    on_device           the recording made on it; "none yet" until there is one
     """
 
     instance: str
@@ -692,16 +703,20 @@ class Row:
     python: str
     venv: str
     framework: str
-    off_device: str
+    off_device: tuple[str, ...]
     on_device: str
-    source: str
 
 
 @dataclass(frozen=True)
 class Tested(Sequence[Row]):
-    """The rows of tested.toml; `releases`: NKI's version -> the SDK it came with."""
+    """The rows of tested.toml.
+
+    checks     what `off_device` names -> the file of tests
+    releases   NKI's version -> the SDK it came with, e.g. "0.6" -> "2.32"
+    """
 
     rows: tuple[Row, ...]
+    checks: Mapping[str, str]
     releases: Mapping[str, str]
 
     def __len__(self) -> int:
@@ -711,9 +726,10 @@ class Tested(Sequence[Row]):
         return self.rows[place]
 
     def row(self, found: Probe) -> Row | None:
-        """The row of this instance and release, or None."""
-        return next((row for row in self.rows if row.instance == found.instance
-                     and found.sdk is not None and row.sdk == found.sdk), None)
+        """The row of this instance, release and, where it is the image's own, environment."""
+        same = [row for row in self.rows
+                if (row.instance, row.sdk) == (found.instance, found.sdk)]
+        return next((row for row in same if row.venv == sys.prefix), same[0] if same else None)
 
     def line(self, found: Probe) -> str:
         """What was tested of the combination that a probe found, in one line."""
@@ -722,13 +738,15 @@ class Tested(Sequence[Row]):
         row = self.row(found)
         if row is None:
             return f"tested: {what}: not in the matrix"
-        return f"tested: {what}: off the device {row.off_device}; on a device: {row.on_device}"
+        return (f"tested: {what}: off the device {', '.join(row.off_device)}; "
+                f"on a device: {row.on_device}")
 
     def __repr__(self) -> str:
         head = ("instance", "SDK", "NKI", "environment of the image", "Python", "framework",
                 "off the device", "on a device")
-        return "\n".join(aligned([head, *((r.instance, r.sdk, r.nki, r.venv, r.python, r.framework,
-                                           r.off_device, r.on_device) for r in self.rows)]))
+        return "\n".join(aligned([head, *(
+            (row.instance, row.sdk, row.nki, row.venv, row.python, row.framework,
+             ", ".join(row.off_device), row.on_device) for row in self.rows)]))
 
 
 def tested() -> Tested:
@@ -736,4 +754,5 @@ def tested() -> Tested:
     data = tomllib.loads(resources.files(__package__).joinpath("tested.toml")
                          .read_text(encoding="utf-8"))
     releases = {nki: sdk for sdk, nki in data["nki_of_sdk"].items()}
-    return Tested(tuple(Row(**row) for row in data["row"]), releases)
+    rows = (Row(**row | {"off_device": tuple(row["off_device"])}) for row in data["row"])
+    return Tested(tuple(rows), data["checks"], releases)
