@@ -136,26 +136,27 @@ def working(profile: Profile, on: Machine) -> int:
 
 
 def _judged(time: float, count: Count, on: Machine, evidence: "_Evidence") -> Flags:
-    dma, hbm = on.bandwidths["DMA"], on.bandwidths["HBM"]
+    on.bw("HBM"), on.bw("DMA")  # MachineError for a machine without one
+    hbm, dma = on.bandwidths["HBM"], on.bandwidths["DMA"]
     most = max((dma, *dma.rivals), key=lambda spec: spec.value)
     lower = min(("HBM share", hbm), ("DMA roof", dma), key=lambda roof: roof[1].value)
     compute = sum(w / _peak(on, dtype) for dtype, w in count.work.items())
     moved = count.hbm_bytes / most.value
     least, spec = max(compute, moved), max(compute, count.hbm_bytes / lower[1].value)
+    amount = units.show(count.hbm_bytes, "B", 4)
     if time + CLOCK_TICK < least:
-        which = (f"{units.show(count.hbm_bytes, 'B', 4)} over HBM take {_us(moved)} at "
-                 f"{most.text}, the most that any source gives the DMA engines of {on.name}"
-                 if moved >= compute else
+        which = (f"{amount} over HBM take {_us(moved)} at {most.text}, the most that any source "
+                 f"gives the DMA engines of {on.name}" if moved >= compute else
                  f"{units.show(count.flops, 'FLOP', 4)} take {_us(compute)} at "
                  f"{_peaks(on, count)}, the array of {on.name} at its clock")
         return Flags([Flag("implausible", f"{_us(time)} is {time / least:.3g} of the least time: "
-                     f"{which}. Kept, and left out of roofs and fits. "
-                     f"Suspects: {'; '.join(evidence.suspects(count, on))}")])
+                           f"{which}. Kept, and left out of roofs and fits. "
+                           f"Suspects: {'; '.join(evidence.suspects(count, on))}")])
     if time + CLOCK_TICK < spec:
-        return Flags([Flag("above spec", f"{units.show(count.hbm_bytes, 'B', 4)} in {_us(time)} are "
-                     f"{units.show(count.hbm_bytes / time, 'B/s', 4)}; the sheet's HBM share is "
-                     f"{hbm.text}, its DMA roof {dma.text}, and the lower is the {lower[0]}. "
-                     "Check the input: usually the clock or the scope")])
+        rate = units.show(count.hbm_bytes / time, "B/s", 4)
+        return Flags([Flag("above spec", f"{amount} in {_us(time)} are {rate}; the sheet's HBM "
+                           f"share is {hbm.text}, its DMA roof {dma.text}, and the lower is the "
+                           f"{lower[0]}. Check the input: usually the clock or the scope")])
     return Flags()
 
 

@@ -491,23 +491,31 @@ def save(folder: Path, *, key: str, provenance: Mapping[str, Any], kernel: bytes
     Raises RecordingError where provenance is not complete, a file is a link, no profile is there,
     or the disk does not take it. Earlier recordings stay as they are.
     """
-    said = checked("provenance", {**provenance,
-                                  "kernel_sha256": hashlib.sha256(kernel).hexdigest()})
-    stamp = f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", said["kernel"])[:40] or "kernel"
     try:
         (folder / "kernel.py").write_bytes(kernel)
-        files = {path.relative_to(folder).as_posix(): _sha256(path)
-                 for path in sorted(folder.rglob("*")) if not path.is_dir()}
-        files.pop("recording.json", None)
-        data = {"key": key, "provenance": said, "flags": [str(flag) for flag in flags],
-                "files": files}
-        _verify(_recording(folder, "capture", data))
-        _write(folder / "recording.json", {"schema": SCHEMA, **data})
-        place = _place(folder, f"{said['chip']}-{name}-{stamp}")
+        made = seal(folder, key, {**provenance,
+                                  "kernel_sha256": hashlib.sha256(kernel).hexdigest()}, flags)
+        name = re.sub(r"[^A-Za-z0-9_]+", "_", made.kernel)[:40] or "kernel"
+        place = _place(folder, f"{made.chip}-{name}-{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     except OSError as error:
         raise _unwritable(home(), error) from None
-    return load(place)
+    return replace(made, folder=place)
+
+
+def seal(folder: Path, key: str, provenance: Mapping[str, Any], flags: Iterable[Flag]) -> Recording:
+    """Write recording.json, with the SHA-256 of every file that is in the folder.
+
+    Raises RecordingError as `save` does, OSError where it cannot be written.
+    """
+    files = {path.relative_to(folder).as_posix(): _sha256(path)
+             for path in sorted(folder.rglob("*")) if not path.is_dir()}
+    files.pop("recording.json", None)
+    data = {"key": key, "provenance": checked("provenance", provenance),
+            "flags": [str(flag) for flag in flags], "files": files}
+    made = _recording(folder, "capture", data)
+    _verify(made)
+    _write(folder / "recording.json", {"schema": SCHEMA, **data})
+    return made
 
 
 def _write(path: Path, data: Mapping[str, Any]) -> None:
