@@ -8,7 +8,7 @@ Ignores   what a figure means (readings); whether to trust it (plausibility)
 """
 
 import inspect
-import os
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +22,7 @@ from ..nki import dtypes
 from ..profile import Profile
 from ..table import aligned
 from . import store
+from .chip import probe
 from .launches import Launch
 from .plausibility import excluded
 
@@ -42,13 +43,12 @@ class Measurement:
 
     chip     "trn1", "inf2", "trn2"
     profile  of the device, or the model's: profile.kind says which
-    whose    of a recording its label: instance, LNC, versions, date
+    counted  W and Q of the source, where they are known already
     """
 
     launch: Launch
     chip: str
     profile: Profile
-    whose: str = ""
     counted: Count | None = field(default=None, compare=False)
 
     @property
@@ -61,7 +61,7 @@ class Measurement:
         """Whose figure: instance, versions and date, or that it is the model's."""
         if self.kind == "modelled":
             return f"modelled: the course's cost model of {self.chip}, not a measurement"
-        whose = self.whose or store.label(self.profile.provenance)
+        whose = store.label(self.profile.provenance)
         return whose if whose.startswith("synthetic") else f"{self.kind} on {whose}"
 
     @property
@@ -112,11 +112,13 @@ class Measurement:
         return self.count.flops / self.time
 
     def __repr__(self) -> str:
-        spec = self.machine.bandwidths["HBM"]
+        roofs = ", ".join(f"{self.bandwidth / spec.value:.1%} of {name}, {spec.text} ({spec.kind})"
+                          for name, spec in self.machine.bandwidths.items()
+                          if name in ("HBM", "DMA"))
         rows = [("time", units.show(self.time, "s", 4), "the profiler's total"),
                 ("Q", units.show(self.count.hbm_bytes, "B", 4), "counted in the source"),
                 ("bandwidth", units.show(self.bandwidth, "B/s", 4),
-                 f"Q / time; {self.bandwidth / spec.value:.1%} of HBM, {spec.text} ({spec.kind})"),
+                 f"Q / time; {roofs}"),
                 ("while active", _shown(self.active_bandwidth, "B/s"),
                  f"Q / {_shown(self.active_time, 's')} in which a DMA engine moved something")]
         if self.count.flops:
@@ -217,6 +219,9 @@ class Sweep(Sequence[Measurement]):
         kind   the measured points where there are any, unless it says otherwise
         """
         from .readings import knee
+        if y == "time":
+            raise MeasureError("sweep: a knee is of a rate; y is bandwidth, active_bandwidth or "
+                               "rate")
         kind = kind or next(iter(self.kinds), KINDS[0])
         sizes, rates = self.curves(x, y).get(kind, Curve((), ()))
         others = len(self.points) - len(self.only(kind))
@@ -226,7 +231,7 @@ class Sweep(Sequence[Measurement]):
             (len(self.failures), "failed"), (len(self.left), "not reached")) if n]
         return knee(sizes, rates, share, what=x if isinstance(x, str) else "x",
                     unit="B" if x == "bytes per partition" else "",
-                    rate_unit={"rate": "FLOP/s", "time": "s"}.get(y, "B/s"), kind=kind,
+                    rate_unit="FLOP/s" if y == "rate" else "B/s", kind=kind,
                     notes=tuple(told))
 
     def __repr__(self) -> str:
@@ -235,17 +240,25 @@ class Sweep(Sequence[Measurement]):
                  "GB/s while DMA is active", "notes")]
         names = points_of([*(p.launch for p in self.points), *(one for one, _ in self.failures),
                            *self.left])
+        told = []
         for p in self.points:
-            noted = ["flagged, in no fit: "] * p.excluded + ["flagged: "] * (
-                bool(p.flags) and not p.excluded)
             rows.append((names[id(p.launch)], p.kind, units.show(p.time, "s", 4),
                          *[units.show(p.rate, "FLOP/s", 4)] * work, _giga(p.bandwidth),
-                         _giga(p.active_bandwidth), "".join(noted) + "; ".join(p.flags)))
+                         _giga(p.active_bandwidth), _short(p)))
+            told += [f"{names[id(p.launch)]}: {flag}" for flag in p.flags]
         empty = ("", *[""] * work, "", "")
-        rows += [(names[id(one)], "failed", *empty, text) for one, text in self.failures]
-        rows += [(names[id(one)], "not reached", *empty,
-                  "the sweep was stopped; run the cell again to go on") for one in self.left]
-        return "\n".join([*(self.labels or ("no point",)), *aligned(rows, left=(0, 1, 5 + work))])
+        rows += [(names[id(one)], "failed", *empty, "see below") for one, _ in self.failures]
+        rows += [(names[id(one)], "not reached", *empty, "stopped; run it again to go on")
+                 for one in self.left]
+        told += [f"{names[id(one)]}: {textwrap.shorten(text, 400)}" for one, text in self.failures]
+        return "\n".join([*(self.labels or ("no point",)), *aligned(rows, left=(0, 1, 5 + work)),
+                          *(textwrap.fill(text, 98, subsequent_indent="  ") for text in told)])
+
+
+def _short(of: Measurement) -> str:
+    """The names of its flags, and what they do."""
+    names = ", ".join(flag.partition(":")[0] for flag in of.flags)
+    return names + ": in no fit" * of.excluded
 
 
 def _giga(value: float | None) -> str:
@@ -279,18 +292,25 @@ def parameters_of(call: Launch) -> dict[str, Any]:
 
 def points_of(calls: Sequence[Launch]) -> dict[int, str]:
     """id of each launch -> what sets it apart from the others."""
-    names = list(dict.fromkeys(call.name for call in calls))
-    given = [parameters_of(call) for call in calls]
-    differ = [key for key in dict.fromkeys(key for one in given for key in one)
-              if len({repr(one.get(key)) for one in given}) > 1]
-    shapes = len({call.shapes for call in calls}) > 1
-    found = {}
-    for call, own in zip(calls, given, strict=True):
-        told = [call.name] * (len(names) > 1) + [f"{k}={own[k]}" for k in differ if k in own]
-        told += [" ".join(f"{dtype}{list(shape)}" for shape, dtype in call.shapes)] * shapes
-        told += [f"LNC {call.lnc}"] * (len({one.lnc for one in calls}) > 1)
-        found[id(call)] = " ".join(told) or call.title
-    return found
+    several = len({call.name for call in calls}) > 1
+    told = [{"": call.name} if several else {} for call in calls]
+    for call, own in zip(calls, told, strict=True):
+        own |= {name: f"{name}={value}" for name, value in parameters_of(call).items()}
+        own |= {f"argument {i}": f"{_argument(call, i)} {list(shape)} {dtype}"
+                for i, (shape, dtype) in enumerate(call.shapes)}
+        own["LNC"] = f"LNC {call.lnc}"
+    differ = [key for key in dict.fromkeys(key for own in told for key in own)
+              if len({own.get(key) for own in told}) > 1]
+    return {id(call): " ".join(own[key] for key in differ if key in own) or call.title
+            for call, own in zip(calls, told, strict=True)}
+
+
+def _argument(call: Launch, place: int) -> str:
+    """The kernel's name of its argument."""
+    try:
+        return list(inspect.signature(inspect.unwrap(call.kernel)).parameters)[place]
+    except (TypeError, ValueError, IndexError):
+        return f"argument {place}"
 
 
 # --- one launch ----------------------------------------------------------------------------------
@@ -301,18 +321,24 @@ def measure(call: Launch, chip: str) -> Measurement:
 
     chip   "trn1", "inf2" or "trn2"
 
-    With ROOFLINE_RECORDED set nothing is captured. Raises CaptureError where a capture fails.
+    With ROOFLINE_RECORDED=1 nothing is captured. A recording that is flagged is taken where there
+    is no other: device.capture makes a new one. Raises CaptureError where a capture fails, and
+    ProfileError where a recording does not tell its total time.
     """
     _chip(chip)
-    found = _recording(call, chip)
+    found = store.find(call.key(chip))
     if found is None and _runs(chip):
         from .runner import capture_launch
         found = capture_launch(call)
-    return _recorded(call, chip, found) if found is not None else modelled(call, chip)
+    return modelled(call, chip) if found is None else _recorded(call, chip, found)
 
 
 def _recorded(call: Launch, chip: str, recording: store.Recording) -> Measurement:
-    return Measurement(call, chip, recording.profile, recording.label)
+    made = Measurement(call, chip, recording.profile)
+    if made.time <= 0:
+        raise MeasureError(f"{recording.name}: its total time is {made.time} s; expected more "
+                           "than 0. Capture it again")
+    return made
 
 
 def modelled(call: Launch, chip: str) -> Measurement:
@@ -325,29 +351,20 @@ def modelled(call: Launch, chip: str) -> Measurement:
 
 def recorded(call: Launch, chip: str) -> Profile | str:
     """The profile of the newest unflagged recording of this launch; "none yet" where none is."""
-    found = _recording(call, chip)
-    if found is None or _recorded(call, chip, found).excluded:
-        return "none yet"
-    return found.profile
+    found = store.find(call.key(chip))
+    return "none yet" if found is None or found.excluded else found.profile
 
 
 def _chip(chip: str) -> None:
     known = ("trn1", "inf2", "trn2")
     if chip not in known:
-        raise MeasureError(f"measure: chip {chip!r}; expected one of {', '.join(known)}")
-
-
-def _recording(call: Launch, chip: str) -> store.Recording | None:
-    return store.find(call.key(chip))
+        raise MeasureError(f"measure: chip: got {chip!r}; expected one of {', '.join(known)}")
 
 
 def _runs(chip: str) -> bool:
     """Whether a capture can be made here and now, on this chip."""
-    if os.environ.get("ROOFLINE_RECORDED"):
-        return False
-    from .chip import probe
     here = probe()
-    return bool(here.runs) and here.chip == chip
+    return here.runs and here.chip == chip
 
 
 def sweep(calls: Iterable[Launch], chip: str) -> Sweep:
@@ -366,7 +383,7 @@ def sweep(calls: Iterable[Launch], chip: str) -> Sweep:
         except KeyboardInterrupt:
             return Sweep(tuple(points), tuple(failures), calls[at:])
         except Exception as error:  # of any part: kernel, compiler, tool; the rest goes on
-            failures.append((call, f"{type(error).__name__}: {error}".splitlines()[0]))
+            failures.append((call, f"{type(error).__name__}: {error}"))
     return Sweep(tuple(points), tuple(failures))
 
 
@@ -421,32 +438,46 @@ class Together:
         return max(self.rates) <= (1 + EVEN) * min(self.rates) if self.each else None
 
     @property
-    def trusted(self) -> bool:
-        """Whether no figure of it is flagged."""
-        return not any(one.excluded for one in (self.alone, *self.each.values()))
+    def doubted(self) -> tuple[str, ...]:
+        """Flags that keep a figure of it out of fits; then it shows nothing."""
+        return tuple(f"{name}: {flag}" for name, one in self._named() if one.excluded
+                     for flag in one.flags)
+
+    @property
+    def rule(self) -> str:
+        """What the verdict calls what."""
+        return (f"even: all at once lie within {EVEN:.0%} of each other; pessimistic for one-core "
+                "kernels: one core alone gets more than its even share")
 
     @property
     def verdict(self) -> str:
-        """What the figures say of the even split, and by which rule."""
+        """What the figures say of the even split, by `rule`."""
+        if self.doubted:
+            return (f"It shows nothing of the split: a figure is flagged ({self.doubted[0]}). "
+                    "Measure again.")
         lone, share = self.alone.bandwidth, self.share
         said = [f"Alone ({self.alone.kind}) one core gets {units.show(lone, 'B/s', 4)}, "
                 f"{lone / share.value:.2f} of its even share {share.text} ({share.kind}): "
-                + ("above it, so the per-core figure is pessimistic for one-core kernels."
+                + ("more, so the per-core figure is pessimistic for one-core kernels."
                    if lone > share.value else
-                   "not above it, so the per-core figure is not pessimistic for one-core kernels.")]
-        if not self.each or self.slowdown is None:
-            return " ".join([*said, f"All at once: {self.why}."])
+                   "no more, so the per-core figure is not pessimistic for one-core kernels.")]
+        if self.total is None or self.slowdown is None:
+            return said[0]
+        mean = self.total / len(self.each)
         low, high = (units.show(pick(self.rates), "B/s", 4) for pick in (min, max))
-        said.append(f"All {len(self.each)} at once get {low} to {high}: "
-                    + (f"an even split (within {EVEN:.0%})." if self.even else
-                       f"not an even split (more than {EVEN:.0%} apart)."))
-        said.append(f"Alone is {self.slowdown:.2f} x the mean of all at once: "
-                    + ("the others take something, and the share is less than one core can use."
-                       if self.slowdown > 1 + EVEN else
-                       f"the others cost nothing (within {EVEN:.0%})."))
-        if not self.trusted:
-            said.append("A figure of it is flagged, so none of this is shown.")
+        said.append(f"All {len(self.each)} at once ({', '.join(self._kinds())}) get {low} to "
+                    f"{high}, {mean / share.value:.2f} of that share on average: the split is "
+                    + ("even." if self.even else "not even."))
+        said.append(f"Alone is {self.slowdown:.2f} x that average: "
+                    + ("the others take something of it." if self.slowdown > 1 + EVEN else
+                       "the others take nothing of it."))
         return " ".join(said)
+
+    def _kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.kind for one in self.each.values()))
+
+    def _named(self) -> list[tuple[str, Measurement]]:
+        return [("alone", self.alone), *((f"{k}, all run", one) for k, one in self.each.items())]
 
     def __repr__(self) -> str:
         n, stacks = self.sharing, machines.get(self.chip, "device").facts["hbm_stacks"]
@@ -455,15 +486,17 @@ class Together:
                   + f" ({stacks.kind}); cores {', '.join(map(str, self.cores))}")
         rows = [("core", "kind", "time", "GB/s total", "of alone", "notes")]
         rows += [(name, one.kind, units.show(one.time, "s", 4), _giga(one.bandwidth),
-                  f"{one.bandwidth / self.alone.bandwidth:.2f}", "; ".join(one.flags))
-                 for name, one in [("alone", self.alone),
-                                   *((f"{k}, all run", one) for k, one in self.each.items())]]
+                  f"{one.bandwidth / self.alone.bandwidth:.2f}", _short(one))
+                 for name, one in self._named()]
         if self.each:
             rows.append(("sum", "", "", _giga(self.total), "", ""))
-        labels = dict.fromkeys(one.label for one in (self.alone, *self.each.values()))
+        labels = dict.fromkeys(one.label for _, one in self._named())
+        said = [*[f"all at once: {self.why}"] * (not self.each), self.verdict,
+                f"  rule: {self.rule}"]
+        said += [f"  {name}: {flag}" for name, one in self._named() for flag in one.flags]
         return "\n".join([*labels, f"{self.alone.launch.title}; {shared}",
                           *aligned(rows, left=(0, 1, 5)),
-                          *([] if self.each else [f"all at once: {self.why}"]), self.verdict])
+                          *(textwrap.fill(text, 98, subsequent_indent="  ") for text in said)])
 
 
 def sharing(chip: str) -> int:
@@ -490,18 +523,24 @@ def together(call: Launch, chip: str, cores: Iterable[int] | None = None) -> Tog
     if len(set(meant)) != len(meant) or len(meant) < 2:
         raise MeasureError(f"together: cores {meant}; expected two or more different ones, such as "
                            f"{neighbours(chip)}")
-    found: Mapping[int, Any] = _recorded_together(call, chip, meant)
+    found: Mapping[int, store.Recording] = _recorded_together(call, chip, meant)
+    why = (f"not measured: there is no recording of it, no {chip} to measure it on, and the cost "
+           "model knows one core at a time")
     if not found and _runs(chip):
-        from .runner import capture_together
-        found = dict(zip(meant, capture_together(call, list(meant)), strict=True))
+        from .runner import CaptureError, capture_together
+        try:
+            found = dict(zip(meant, capture_together(call, meant), strict=True))
+        except CaptureError as error:  # what was measured alone is kept
+            why = f"not measured: {error}"
     each = {core: _recorded(call, chip, one) for core, one in found.items()}
-    why = "" if each else (f"not measured: there is no recording of it, no {chip} here, and the "
-                           "cost model knows one core at a time")
+    why = "" if each else why
     return Together(chip, alone, each, meant, why)
 
 
-def _recorded_together(call: Launch, chip: str, cores: Sequence[int]) -> dict[int, Any]:
+def _recorded_together(call: Launch, chip: str, cores: Sequence[int]
+                       ) -> dict[int, store.Recording]:
     """Recordings of all these cores at once, if each of them has one."""
     found = {core: store.find(call.key(chip), core=core, alongside=set(cores) - {core})
              for core in cores}
-    return {} if any(one is None for one in found.values()) else found
+    known = {core: one for core, one in found.items() if one is not None}
+    return known if len(known) == len(found) else {}

@@ -7,8 +7,9 @@ Ignores   how they were made (measuring), what others published (literature)
 """
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +19,16 @@ from .. import gaps, units
 from .. import machine as machines
 from ..count import Count
 from ..machine import Machine, Spec
+from ..nki import dtypes
 from ..profile import Profile
 from ..table import aligned
 from ..timeline import MATMUL, Spans
+from . import store
 from .measuring import KINDS, MeasureError, Measurement, Sweep
+from .plausibility import excluded, plausible
 
-EVEN = 0.05  # an interval follows the rule when it is off by no more, and 1 ns: times are whole ns
+EVEN = 0.05  # an interval that is off by no more, or by 1 ns, follows the rule
+LONG = 10e-6  # s: a loop of less shows no roof
 UNNAMED = ("overhead", "other", "others", "misc", "unknown", "")  # no names of a cause
 
 
@@ -247,7 +252,8 @@ def loop(of: Measurement | Profile, chip: str | Machine | None = None) -> Loop:
     """
     profile = of.profile if isinstance(of, Measurement) else of
     on = of.machine if isinstance(of, Measurement) and chip is None else _machine(profile, chip)
-    label = of.label if isinstance(of, Measurement) else f"{profile.kind}: {profile.name}"
+    label = of.label if isinstance(of, Measurement) else f"{profile.kind}: " + str(
+        profile.provenance.get("label") or profile.name)
     timeline = profile.timeline
     if timeline is None:
         raise MeasureError(f"{profile.name}: the profile is a summary, and a loop is a part of a "
@@ -287,7 +293,7 @@ def loop(of: Measurement | Profile, chip: str | Machine | None = None) -> Loop:
 
 @dataclass(frozen=True, repr=False)
 class Interval:
-    """One point: N columns; the median distance of matmul starts, cycles; what the rule says."""
+    """One point: N columns; the median distance of matmul starts, and by the rule; cycles."""
 
     columns: int
     kind: str
@@ -320,6 +326,11 @@ class Intervals(Sequence[Interval]):
         return iter(self.rows)
 
     @property
+    def tick(self) -> float:
+        """Cycles of the Tensor Engine in 1 ns, which is as well as a profile tells a start."""
+        return self.clock.value / 1e9
+
+    @property
     def verdict(self) -> str:
         """What the points say of the rule, for each kind."""
         said = []
@@ -331,8 +342,12 @@ class Intervals(Sequence[Interval]):
             held = len(rows) - len(off)
             rule = f"max(N, {self.least.value:g})"
             text = (f"{kind}: {held} of {len(rows)} intervals are {rule} cycles, within "
-                    f"{EVEN:.0%} and 1 ns")
-            if off:
+                    f"{EVEN:.0%} or 1 ns")
+            more = [row.cycles - row.rule for row in rows]
+            fixed = max(more) - min(more) <= 2 * self.tick
+            if off and fixed and len(rows) > 1:
+                text += f"; each is {float(np.median(more)):.1f} cycles more"
+            elif off:
                 text += "; not " + ", ".join(
                     f"N = {row.columns} ({row.cycles - row.rule:+.1f} cycles)" for row in off)
             said.append(text + ".")
@@ -344,13 +359,18 @@ class Intervals(Sequence[Interval]):
         rows += [(str(row.columns), row.kind, f"{row.nanoseconds:g} ns", f"{row.cycles:.1f}",
                   str(row.rule), f"{row.cycles / row.rule - 1:+.1%}",
                   "flagged, left out" if row.excluded else "") for row in self.rows]
-        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), self.verdict,
-                          f"  {self.least.text} ({self.least.kind}), at {self.clock.text}"])
+        about = "; ".join(filter(None, (self.least.source, self.least.holds)))
+        said = [self.verdict, f"  {self.least.text} ({self.least.kind}: {about}); the clock is "
+                f"{self.clock.text} ({self.clock.kind})"]
+        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), *(
+            textwrap.fill(text, 98, subsequent_indent="  ") for text in said)])
 
 
 def intervals(of: Sweep | Sequence[Measurement]) -> Intervals:
     """Of each measurement the median distance of two matmul starts, in cycles, against
     max(N, the least interval that is documented).
+
+    Of the later half of its matmuls: the first ones may be throttled.
 
     Raises MeasureError for no measurement, or one without a timeline or two matmuls.
     """
@@ -372,7 +392,8 @@ def intervals(of: Sweep | Sequence[Measurement]) -> Intervals:
             raise MeasureError(f"{one.launch.title}: {starts.size} matmul(s); an interval lies "
                                "between two. Take n = 16 or more")
         n = int(np.median(columns)) or one.launch.shapes[-1][0][-1]
-        ns = float(np.median(np.diff(starts)))
+        later = np.diff(starts)[(starts.size - 1) // 2:]
+        ns = float(np.median(later))
         cycles, rule = ns * clock.value / 1e9, max(n, int(least.value))
         follows = abs(cycles - rule) <= max(EVEN * rule, clock.value / 1e9)
         rows.append(Interval(n, one.kind, cycles, ns, rule, follows, one.excluded))
@@ -385,13 +406,10 @@ def least_interval(core: Machine) -> Spec:
     """Cycles between two matmuls at least: the core's own figure or, as an assumption, an older
     core's.
     """
-    for key in (core.key, "trn1"):
-        spec = machines.get(key, "core").facts.get("matmul_min_initiation_interval")
-        if spec:
-            return spec if key == core.key else Spec(
-                spec.value, spec.unit, spec.source, "assumed",
-                f"documented for {machines.get(key, 'core').name}, not restated for this core")
-    raise MeasureError(f"{core.key}: no document gives the least interval of two matmuls")
+    older = machines.get("trn1", "core")
+    name = "matmul_min_initiation_interval"
+    return core.facts.get(name) or replace(older.facts[name], kind="assumed", holds=(
+        f"documented for {older.name}, not restated for this core"))
 
 
 # --- the gap to spec -----------------------------------------------------------------------------
@@ -405,7 +423,7 @@ class Gap:
     unit     "B/s" or "FLOP/s"
     ledger   the causes, which sum to T - T_best exactly; only gaps.CAUSES are causes
 
-    A cause costs what the rate would gain in T without it: amount / (T - cause) - amount / T.
+    What a cause costs as a rate is seen in `without`: the rate had it alone taken no time.
     """
 
     label: str
@@ -450,8 +468,8 @@ class Gap:
         return self.ledger.row(cause)
 
     def __repr__(self) -> str:
-        of, better = self.ledger, self.t_name
-        rows = [("", "time", "of the gap", f"{better} without it")]
+        of = self.ledger
+        rows = [("", "time", "of the gap", "rate without it")]
         rows += [(row.cause, units.show(row.time / 1e9, "s"),
                   f"{row.share:.1%}" if of.gap > 0 else "-",
                   units.show(self.without(row.cause), self.unit, 4)) for row in self.rows]
@@ -464,10 +482,6 @@ class Gap:
             *table, f"  reached: {units.show(self.reached, self.unit, 4)} "
             f"({self.reached / self.spec:.1%} of spec), T {units.show(of.t / 1e9, 's', 4)}",
             *(f"  note: {note}" for note in of.notes)])
-
-    @property
-    def t_name(self) -> str:
-        return "GB/s" if self.unit == "B/s" else "FLOP/s"
 
 
 def gap(of: Measurement | Loop) -> Gap:
@@ -491,23 +505,123 @@ def gap(of: Measurement | Loop) -> Gap:
 
 
 class Roofs(dict[str, Spec]):
-    """Fact of a sheet -> the roof that was measured; empty where nothing was."""
+    """Fact of a sheet -> the roof that was measured; empty where nothing was.
 
-    def __init__(self, chip: str, found: Mapping[str, Spec], left_out: int = 0) -> None:
+    left_out   texts: recordings of it that are no roof, and why
+    """
+
+    def __init__(self, chip: str, found: Mapping[str, Spec], left_out: Sequence[str] = ()) -> None:
         super().__init__(found)
-        self.chip, self.left_out = chip, left_out
+        self.chip, self.left_out = chip, tuple(left_out)
 
     def __repr__(self) -> str:
-        less = f"{self.left_out} flagged recording{'s' * (self.left_out != 1)} left out"
-        if not self:
-            return (f"no measured roof of {self.chip}: there is no recording to take one from"
-                    + f" ({less})" * bool(self.left_out)
-                    + f"; run this page on a {self.chip} to make some")
-        rows = [(fact, spec.text, spec.kind, f"{spec.holds}; {spec.source}")
-                for fact, spec in self.items()]
-        return "\n".join([*aligned(rows), *[less] * bool(self.left_out)])
+        lines = aligned([(fact, spec.text, spec.kind, f"{spec.holds}; {spec.source}")
+                         for fact, spec in self.items()]) if self else [
+            f"no measured roof of {self.chip}: no recording to take one from; run Day 4 on a "
+            f"{self.chip} to make some"]
+        return "\n".join([*lines, *(f"  left out: {text}" for text in self.left_out)])
 
 
-def roofs(chip: str) -> Roofs:
-    """The best that one's own recordings of one core reach, for sheet.of(chip, measured=...)."""
-    return Roofs(chip, {})
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A roof that a recording offers."""
+
+    fact: str
+    rate: float
+    holds: str
+    recording: store.Recording
+
+    def spec(self, unit: str, more: str = "") -> Spec:
+        return Spec(self.rate, unit, self.recording.label, "measured",
+                    "; ".join(filter(None, (self.holds, more))))
+
+
+def roofs(chip: str, scope: str = "core") -> Roofs:
+    """The best that recordings of this chip reach, for sheet.of(chip, measured=...).
+
+    scope   "core", or "lnc2" where recordings are of LNC=2
+
+    HBM: the bytes that a kernel without matmuls reads and writes, over the profiler's total. A
+    dtype: the rate of a loop, see `loop`, of LONG and more. Flagged recordings are left out, those
+    of a core with neighbours, and windows that are faster than possible.
+    """
+    on = machines.get(chip, scope)
+    copies: list[tuple[store.Recording, Profile, float]] = []
+    loops: list[_Candidate] = []
+    left_out = []
+    for one in store.recordings(chip):
+        if one.provenance["lnc"] != (2 if scope == "lnc2" else 1):
+            continue
+        why = "flagged: " + ", ".join(flag.name for flag in one.flags) if one.excluded else (
+            "it had neighbours" if one.provenance.get("alongside") else "")
+        try:
+            if not why:
+                rate = _copied(one.profile)
+                if rate:
+                    copies.append((one, one.profile, rate))
+                else:
+                    loops.append(_looped(one, on))
+        except (ValueError, LookupError) as error:  # a profile that does not tell what is needed
+            why = str(error)
+        if why:
+            left_out.append(f"{one.name}: {why}")
+    best = {roof.fact: roof.spec("FLOP/s") for roof in sorted(loops, key=lambda r: r.rate)}
+    if copies:
+        best = {"HBM": _plateau(copies), **best}
+    return Roofs(chip, best, left_out)
+
+
+def _copied(profile: Profile) -> float | None:
+    """B/s of a profile that reads and writes HBM and multiplies nothing; None of another one."""
+    if profile.matmul_flops or profile.get("hardware_flops"):
+        return None
+    read, written = profile.needs("hbm_read_bytes"), profile.needs("hbm_write_bytes")
+    return (read + written) / profile.needs("total_time") if read and written else None
+
+
+def _looped(one: store.Recording, on: Machine) -> _Candidate:
+    """The roof that a recording's loop offers. Raises MeasureError where it is none."""
+    found = loop(one.profile, on)
+    if len(found.work) != 1 or found.dtype not in on.peaks:
+        raise MeasureError(f"its loop multiplies {found.dtype}; a roof is of one dtype")
+    if found.seconds < LONG:
+        raise MeasureError(f"its loop lasts {units.show(found.seconds, 's')}; a roof is of "
+                           f"{units.show(LONG, 's')} and more")
+    flags = plausible(one.profile.window(*found.window), Count(dict(found.work)), on)
+    if excluded(flags):
+        raise MeasureError("; ".join(map(str, flags)))
+    return _Candidate(found.dtype, found.rate, f"{one.kernel}, {found.words}, "
+                      f"{units.show(found.seconds, 's')}", one)
+
+
+def _plateau(copies: Sequence[tuple[store.Recording, Profile, float]]) -> Spec:
+    """The best of them, and whether others of the same sweep show that it is flat there."""
+    best, profile, rate = max(copies, key=lambda copy: copy[2])
+    sizes = {one: _partition_bytes(one) for one, _, _ in copies}
+    swept = [(sizes[one], other) for one, _, other in copies
+             if _swept(one) == _swept(best) and sizes[one]]
+    found = knee([size for size, _ in swept], [other for _, other in swept], kind="measured")
+    size = sizes[best]
+    moved = profile.needs("hbm_read_bytes") + profile.needs("hbm_write_bytes")
+    holds = [f"{best.kernel}, {units.show(moved, 'B', 4)} over the profiler's total"]
+    holds += [f"{units.mebi(size)} a partition"] * bool(size)
+    flat = (f"flat from {units.mebi(found.size)} on" if found.size else
+            "no other size recorded to show that it is flat" if len(swept) < 2 else
+            f"not flat in {len(swept)} sizes")
+    return _Candidate("HBM", rate, ", ".join(holds), best).spec("B/s", flat)
+
+
+def _swept(one: store.Recording) -> tuple[Any, ...]:
+    """What recordings of one sweep over `elements` have in common."""
+    said = one.provenance
+    others = {k: v for k, v in said["parameters"].items() if k != "elements"}
+    return (said["kernel_sha256"], one.kernel, repr(said["shapes"]), repr(said["dtypes"]),
+            repr(sorted(others.items())))
+
+
+def _partition_bytes(one: store.Recording) -> int:
+    """Bytes a partition and transfer; 0 where the call does not say."""
+    elements, kinds = one.provenance["parameters"].get("elements"), one.provenance["dtypes"]
+    if not isinstance(elements, int) or not kinds:
+        return 0
+    return elements * dtypes.of(kinds[0]).itemsize
