@@ -257,6 +257,8 @@ def checked(where: str, data: Mapping[str, Any]) -> dict[str, Any]:
                                                  field.kind is not bool):
             raise _wrong(f"{where}.{name}", f"{_NAMES[field.kind]}: {field.about}", value)
         found[name] = _plain(f"{where}.{name}", value)
+        if name == "parameters" and found[name] != value:  # the key is made from them
+            raise _wrong(f"{where}.{name}", "texts of up to 200 printable characters", value)
     for name, field in PROVENANCE.items():
         if field.needed and name not in found:
             raise RecordingError(f"{where}.{name}: field missing: {field.about}. {AGAIN}")
@@ -288,7 +290,7 @@ def _rules(said: Mapping[str, Any]) -> list[tuple[str, bool, str]]:
          "one name for each shape"),
         ("parameters", not any(isinstance(value, (list, dict))
                                for value in said["parameters"].values()),
-         "numbers, texts, true, false or null by name"),
+         "numbers, short texts, true, false or null by name"),
         ("date", bool(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z", said["date"])),
          PROVENANCE["date"].about),
         ("notes", texts(said.get("notes", [])), "a list of texts"),
