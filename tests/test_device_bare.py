@@ -25,7 +25,7 @@ OFFLINE = re.compile(r"dns error|failed to (?:fetch|lookup)|connect|unreachable|
 
 def clean(**more: str) -> dict[str, str]:
     """This process's environment, less what points Python, pip or the course somewhere."""
-    drop = ("PYTHON", "VIRTUAL_ENV", "NEURON_", "NKI_", "ROOFLINE_", "UV_", "COV_", "JUPYTER")
+    drop = ("PYTHON", "VIRTUAL_ENV", "NEURON_", "NKI_", "ROOFLINE_", "COV_", "JUPYTER")
     return {k: v for k, v in os.environ.items() if not k.startswith(drop)} | more
 
 

@@ -136,7 +136,8 @@ def ask(here: Installation, *command: str, timeout_s: float | None = None) -> Sa
     finally:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)  # one that hangs in the driver cannot be ended
     for reader in readers:
         reader.join(1)
     out, err = (said[key].decode("utf-8", "replace") for key in ("out", "err"))
