@@ -20,7 +20,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from ..profile import Profile, ProfileError, read
 from ..profile.columns import printable
@@ -37,13 +37,13 @@ class CaptureError(RuntimeError):
         return [f"{type(self).__name__}: {self}"]
 
 
+BUSY = ("another process holds the core, or the runtime pairs cores otherwise. `neuron-ls` names "
+        "it: end it (a notebook's kernel holds cores until it is shut down), or pass another core=")
 # What the tools' words mean. NRT_*: nrt_status.rst and nrt-troubleshoot.rst; the flags' effects:
 # how-to-profile-workload.rst, troubleshooting.rst; the rest is what users of 2.31 and 2.32 report.
 MEANINGS = tuple((re.compile(pattern, re.IGNORECASE), said) for pattern, said in (
     (r"NRT_EXEC_NC_BUSY|locked \(in use\)|cores? busy|cores?(\(s\))? not available"
-     r"|device or resource busy",
-     "another process holds the core, or the cores are paired otherwise: `neuron-ls` names it. End "
-     "it (a notebook's kernel holds its cores until it is shut down), or pass another core="),
+     r"|device or resource busy", BUSY),
     (r"no space left on device",
      "the disk is full: free some space; a capture needs several times the size of its trace"),
     (r"status notification queue|NRT_QUEUE_FULL",
@@ -76,66 +76,82 @@ class Bench:
     environment  of the commands; its PATH finds them
     timeout_s    of each command
     kernel       what errors start with
+    others       processes that held cores before it began, in words
     """
 
     folder: Path
     environment: Mapping[str, str]
     timeout_s: float
     kernel: str
+    others: str = ""
 
     @property
     def log(self) -> Path:
         return self.folder / "log.txt"
 
     def run(self, step: str, command: Sequence[str], within: str = ".") -> str:
-        """Run one command to its end and return its stdout; nothing of it is left running.
+        """Run one command to its end and return what it said; nothing of it is left running.
 
         Raises CaptureError when it cannot start, does not end in time, or fails.
         """
-        with (self.folder / ".said").open("w+b") as said:
-            process = self.start(command, within, said)
+        with self.log.open("ab") as log:
+            self._ended(step, self.start(command, within, log))
+        return "\n".join(self.words())
+
+    def stdout(self, step: str, command: Sequence[str]) -> str:
+        """The same, and its stdout alone: a summary is not to be mixed with what stderr says."""
+        with (self.folder / ".stdout").open("w+b") as file:
             try:
-                code = process.wait(self.timeout_s)
-            except subprocess.TimeoutExpired:
-                code = None
+                self._ended(step, self.start(command, ".", file))
             finally:
-                end(process)
-                said.seek(0)
-                text = said.read()
+                file.seek(0)
+                text = file.read()
                 with self.log.open("ab") as log:
                     log.write(text)
-        words = text.decode(errors="replace")
-        if code is None:
-            raise self.error(step, f"no end after {self.timeout_s:g} s; it was ended",
-                             "Pass a larger timeout_s=, or find in the log what it waited for")
-        if code:
-            raise self.error(step, f"{_ended(code)}", "")
-        return words
+        return text.decode(errors="replace")
 
-    def start(self, command: Sequence[str], within: str, said: Any) -> subprocess.Popen[bytes]:
-        """Start a command as a group of its own, which `end` can end with all its children."""
+    def start(self, command: Sequence[str], within: str, stdout: IO[bytes]
+              ) -> subprocess.Popen[bytes]:
+        """Start a command as a group of its own, which `end` ends with all its children."""
         with self.log.open("ab") as log:
             log.write(f"\n$ {shlex.join(command)}\n".encode())
             log.flush()
             try:
                 return subprocess.Popen(command, cwd=self.folder / within, env=self.environment,
-                                        stdin=subprocess.DEVNULL, stdout=said, stderr=log,
+                                        stdin=subprocess.DEVNULL, stdout=stdout, stderr=log,
                                         start_new_session=True)
             except OSError as error:
                 raise CaptureError(
                     f"{self.kernel}: {command[0]} cannot be started ({error.strerror}). Install "
                     "aws-neuronx-tools; the tools are in /opt/aws/neuron/bin") from None
 
-    def error(self, step: str, got: str, advice: str) -> CaptureError:
-        """The error of a step, with the end of the log and what it means."""
+    def _ended(self, step: str, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the end. Raises CaptureError for a late one or a failure."""
+        try:
+            code = process.wait(self.timeout_s)
+        except subprocess.TimeoutExpired:
+            raise self.error(step, f"no end after {self.timeout_s:g} s, so it was ended",
+                             "Pass a larger timeout_s=, or find in the log what it waited for"
+                             ) from None
+        finally:
+            end(process)
+        if code:
+            raise self.error(step, _how(code))
+
+    def error(self, step: str, got: str, advice: str = "The log has all it said") -> CaptureError:
+        """The error of a step: what, got, next step, and the last words of the tool."""
         lines = self.words()
-        advice = meaning("\n".join(lines)) or advice or "The log has all it said"
+        known = meaning("\n".join(lines))
+        held = f" Before it began: {self.others}." * (known == BUSY and bool(self.others))
         tail = "".join(f"\n  | {printable(line, 160)}" for line in lines[-TAIL:])
-        return CaptureError(f"{self.kernel}: {step}: {got}. {advice[:1].upper()}{advice[1:]}{tail}")
+        known = known[:1].upper() + known[1:]
+        return CaptureError(f"{self.kernel}: {step}: {got}. {known or advice}.{held}{tail}")
 
     def words(self) -> list[str]:
         """What the last command said, without empty lines."""
-        text = self.log.read_bytes()[-200_000:].decode(errors="replace")
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - 200_000))
+            text = log.read().decode(errors="replace")
         return [line for line in text.rpartition("\n$ ")[2].splitlines()[1:] if line.strip()]
 
 
@@ -156,7 +172,7 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def _ended(code: int) -> str:
+def _how(code: int) -> str:
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         memory = ": the machine may have run out of memory" * (name == "SIGKILL")
@@ -181,7 +197,7 @@ class Shot:
     outputs: tuple[Path, ...]
 
 
-def capture(bench: Bench, inputs: Sequence[tuple[str, str]], dge: bool) -> Shot:
+def capture(bench: Bench, inputs: Sequence[tuple[str, Path]], dge: bool) -> Shot:
     """Run kernel.neff twice on the device and profile the second execution, with these inputs.
 
     inputs   name of the compiled kernel's input, and its .npy file within the folder. Without
@@ -199,16 +215,16 @@ def capture(bench: Bench, inputs: Sequence[tuple[str, str]], dge: bool) -> Shot:
     return Shot(trace, "_exec_2" in trace.name, _outputs(bench.folder, said, before))
 
 
-def capture_command(inputs: Sequence[tuple[str, str]], dge: bool, outputs: bool = True
+def capture_command(inputs: Sequence[tuple[str, Path]], dge: bool, outputs: bool = True
                     ) -> list[str]:
     """As how-to-profile-workload.rst has it. --num-exec is 1 there, --profile-nth-exec=2 needs 2.
 
-    >>> " ".join(capture_command([("x", "run/in0.npy")], dge=False, outputs=False))
+    >>> " ".join(capture_command([("x", Path("run/in0.npy"))], dge=False, outputs=False))
     'neuron-explorer capture -n kernel.neff -s profile.ntff --num-exec=2 --profile-nth-exec=2 x run/in0.npy'
     """  # noqa: E501
     return [TOOL, "capture", "-n", "kernel.neff", "-s", "profile.ntff",
             *["--save-output"] * outputs, "--num-exec=2", "--profile-nth-exec=2",
-            *["--enable-dge-notifs"] * dge, *(word for pair in inputs for word in pair)]
+            *["--enable-dge-notifs"] * dge, *(str(word) for pair in inputs for word in pair)]
 
 
 def _trace(bench: Bench) -> Path:
@@ -244,11 +260,11 @@ def _outputs(folder: Path, said: str, before: set[Path]) -> tuple[Path, ...]:
 
 def summary(bench: Bench, trace: Path) -> Path:
     """summary.json: the profiler's counters. Raises CaptureError where there is none."""
-    said = bench.run("view, summary", view_command(trace, "--output-format", "summary-json"))
+    said = bench.stdout("view, summary", view_command(trace, "--output-format", "summary-json"))
     found = json_text(said)
     if not found:
-        raise bench.error("view, summary", "no JSON on its stdout",
-                          "Run the command of the log by hand; without a summary there is no time")
+        raise bench.error("view, summary", "no whole summary on its stdout",
+                          "Without one there is no time: run the command of the log by hand")
     path = bench.folder / "summary.json"
     path.write_text(found, encoding="utf-8")
     try:
@@ -276,7 +292,8 @@ def json_text(said: str) -> str:
     for match in re.finditer(r"\{", said):
         with contextlib.suppress(ValueError, RecursionError):
             found, stop = decoder.raw_decode(said, match.start())
-            if found and isinstance(found, dict):
+            inner = found.values() if isinstance(found, dict) else ()
+            if any(isinstance(one, dict) and "total_time" in one for one in (found, *inner)):
                 return said[match.start():stop]
     return ""
 
@@ -292,12 +309,13 @@ def timeline(bench: Bench, trace: Path) -> tuple[Profile | None, str]:
         try:
             path = write(bench, trace)
             found = read(path)
+            found.needs("total_time")
             if found.timeline is not None and len(found.timeline.instructions):
                 return found, ""
             why.append(f"{name}: no instruction in it")
         except (CaptureError, ProfileError) as error:
             why.append(f"{name}: {str(error).splitlines()[0]}")
-        _remove(bench.folder / name)
+        remove(bench.folder / name)
     return None, "; ".join(why)
 
 
@@ -306,7 +324,7 @@ def _json(bench: Bench, trace: Path) -> Path:
     bench.run("view, json", view_command(
         trace, "--output-format", "json", "--output-file", path.name))
     if not path.is_file() or not path.stat().st_size:
-        raise bench.error("view, json", "it wrote nothing", "")
+        raise bench.error("view, json", "it wrote nothing")
     return path
 
 
@@ -317,15 +335,16 @@ def _parquet(bench: Bench, trace: Path) -> Path:
     try:
         tables = sorted(bench.folder.glob("ingest/profiles/global/kernel*/**/*.parquet"))
         if not tables:
-            raise bench.error("view, parquet", "no table in ingest/profiles/global/", "")
+            raise bench.error("view, parquet", "no table in ingest/profiles/global/")
         path = bench.folder / "parquet"
         shutil.copytree(tables[0].parent, path)
     finally:
-        _remove(bench.folder / "ingest")
+        remove(bench.folder / "ingest")
     return path
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """A file or folder, if it is there."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

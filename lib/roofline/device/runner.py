@@ -12,12 +12,12 @@ work/recorded/.failed/.
 """
 
 import contextlib
+import hashlib
 import inspect
 import json
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,22 +29,24 @@ import numpy as np
 
 from .. import nki, profile
 from ..count import Uncounted
+from ..nki import dtypes
 from ..profile import Profile, ProfileError
+from ..profile.columns import printable
 from ..profile.compare import DOUBLING
 from . import chip, explorer, gate, store
 from .explorer import Bench, CaptureError, Shot
 from .gate import Tolerance, WrongOutput
 from .launches import Launch, LaunchError, launch
+from .neighbours import neighbours
 from .plausibility import Flag, plausible
 from .recording import RecordingError
+from .worker import dtype_of
 
 __all__ = ["CaptureError", "CaptureInterrupted", "WrongOutput", "capture", "capture_launch",
            "capture_together"]
 
 LIB = Path(__file__).resolve().parents[2]
 FRAMEWORKS = ("numpy", "jax", "torch-neuronx")
-FOREVER = 10_000_000  # executions of a neighbour; it is ended long before
-TRIES = 240  # half seconds until a neighbour has to have begun
 LOGS = 20  # of failed captures that are kept
 
 
@@ -87,7 +89,7 @@ def capture_launch(call: Launch, *, core: int = 0, expect: Any = None,
     with _bench(call, here, core, timeout_s) as bench:
         ran = run(bench, call, here, framework, want)
         shot = explorer.capture(bench, ran.inputs, dge)
-        return _recorded(bench, call, here, core, want, ran, shot, dge=dge)
+        return _recorded(bench, Made(call, here, core, dge, ran, shot), want)
 
 
 def capture_together(call: Launch, cores: Iterable[int], *, expect: Any = None,
@@ -101,17 +103,23 @@ def capture_together(call: Launch, cores: Iterable[int], *, expect: Any = None,
     told = list(cores)
     here = ready(call, told)
     want = wanted(call, here.chip or "", expect, tolerance)
-    found = []
-    for core in told:
-        with _bench(call, here, core, timeout_s) as bench:
-            ran = run(bench, call, here, framework, want)
-            others = [one for one in told if one != core]
-            with neighbours(bench, call, here, others, ran.inputs) as overlap:
-                shot = explorer.capture(bench, ran.inputs, dge)
-                odd = overlap()
-            found.append(_recorded(bench, call, here, core, want, ran, shot, dge=dge,
-                                   alongside=others, odd=odd))
-    return found
+    with _bench(call, here, told[0], timeout_s) as first:
+        ran = run(first, call, here, framework, want)
+        return [_amid(first, call, here, core, [one for one in told if one != core], want, ran,
+                      dge, timeout_s) for core in told]
+
+
+def _amid(first: Bench, call: Launch, here: chip.Probe, core: int, others: Sequence[int],
+          want: "Wanted", ran: "Ran", dge: bool, timeout_s: float) -> store.Recording:
+    """One core profiled among its neighbours, with the NEFF and the inputs of the first bench."""
+    with _bench(call, here, core, timeout_s) as bench:
+        shutil.copyfile(first.log, bench.log)
+        shutil.copyfile(first.folder / "kernel.neff", bench.folder / "kernel.neff")
+        inputs = [(name, first.folder / file) for name, file in ran.inputs]
+        with neighbours(bench, here, call.lnc, others, inputs) as overlap:
+            shot = explorer.capture(bench, inputs, dge)
+            odd = overlap()
+        return _recorded(bench, Made(call, here, core, dge, ran, shot, tuple(others)), want, odd)
 
 
 # --- before anything runs ------------------------------------------------------------------------
@@ -123,7 +131,7 @@ def ready(call: Launch, cores: Sequence[int]) -> chip.Probe:
     if not here.runs:
         raise CaptureError(f"{call.name}: nothing to capture on: {here.why}. device.measure() "
                            "shows the model's figure instead, labelled")
-    if len(set(cores)) < max(1, len(cores)):
+    if not 0 < len(cores) == len(set(cores)):
         raise CaptureError(f"{call.name}: cores: got {list(cores)}; expected each core once")
     try:
         for core in cores:
@@ -140,12 +148,22 @@ class Wanted:
 
     outputs     arrays
     tolerance   how far a value may be off
-    count       of the source on this chip, or None where it cannot be counted
+    counted     the source on this chip, or None where it cannot be counted
+    told        whether the caller said what: then it takes on the dtypes that come
     """
 
     outputs: tuple[np.ndarray, ...]
     tolerance: Tolerance
     counted: "nki.Run | None"
+    told: bool
+
+    def like(self, got: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The outputs, under the dtypes of those that came where the caller named others."""
+        if not self.told or len(got) != len(self.outputs):
+            return self.outputs
+        return tuple(w if w.dtype == g.dtype else dtypes.cast(
+            w if w.dtype.kind in "iu" else w.astype(np.float32), dtypes.of(g.dtype))
+            for g, w in zip(got, self.outputs, strict=True))
 
 
 def wanted(call: Launch, on: str, expect: Any, tolerance: float | None) -> Wanted:
@@ -162,13 +180,13 @@ def wanted(call: Launch, on: str, expect: Any, tolerance: float | None) -> Wante
     else:
         raise CaptureError(f"{call.name}: what it has to give cannot be computed here: {why}\n"
                            "Pass expect=: an array, or a function of its arrays") from None
-    if any(x.dtype.kind not in "iub" and np.isnan(x.astype(np.float32)).any() for x in outputs):
+    if any(map(dtypes.holds_nan, outputs)):
         raise CaptureError(f"{call.name}: the expected outputs hold NaN, so nothing can be checked "
                            "against them. Part of a tile is used before it is written, or expect= "
                            "has NaN")
-    allowed = gate.tolerance(run, call.inputs) if tolerance is None else Tolerance(
+    allowed = gate.tolerance(run, call.inputs, outputs) if tolerance is None else Tolerance(
         float(tolerance), "as told")
-    return Wanted(outputs, allowed, run)
+    return Wanted(outputs, allowed, run, expect is not None)
 
 
 def _arrays(given: Any) -> tuple[np.ndarray, ...]:
@@ -181,7 +199,8 @@ def _bench(call: Launch, here: chip.Probe, core: int, timeout_s: float) -> Itera
     try:
         with store.part() as folder:
             (folder / "run" / "artifacts").mkdir(parents=True)
-            bench = Bench(folder, _environment(folder, here, call.lnc, core), timeout_s, call.name)
+            bench = Bench(folder, _environment(folder, here, call.lnc, core), timeout_s, call.name,
+                          ", ".join(map(str, here.others)))
             try:
                 yield bench
             except BaseException as error:
@@ -198,14 +217,17 @@ def _environment(folder: Path, here: chip.Probe, lnc: int, core: int) -> dict[st
     made["NKI_DEBUG_INFO"] = "True"  # source lines in the profile: environment-variables.rst
     made["NEURON_FRAMEWORK_DEBUG"] = "1"  # JAX: the NEFF into the working directory
     made["NEURON_COMPILE_CACHE_URL"] = str(folder / "run" / "cache")  # never an old NEFF
-    made.pop("NEURON_CC_FLAGS", None)
+    for name in ("NEURON_CC_FLAGS", "NEURON_RT_ENABLE_DGE_NOTIFICATIONS"):  # a capture says its own
+        made.pop(name, None)
     if here.logical:
-        made["NEURON_CC_FLAGS"] = f"--lnc={lnc}"
+        made["NEURON_CC_FLAGS"] = f"--lnc={lnc}"  # of JAX: logical-neuroncore-config.rst
     return made
 
 
 def _told(error: BaseException, bench: Bench) -> BaseException:
     """The error in our form, with the place of the log."""
+    if isinstance(error, CaptureInterrupted) or "\n  log: " in str(error):
+        return error  # told already, by the bench of one core among several
     kept = _keep_log(bench)
     if isinstance(error, KeyboardInterrupt):
         return CaptureInterrupted(f"{bench.kernel}: stopped by you; what it had started is ended, "
@@ -242,12 +264,14 @@ def _keep_log(bench: Bench) -> Path | None:
 class Ran:
     """A run of the kernel whose outputs are right; its NEFF is the bench's kernel.neff.
 
-    inputs      name of each array in the kernel, and its .npy file
+    inputs      name of each array in the compiled kernel, and its .npy file
+    outputs     as they came
     framework   which took it
     versions    of the packages that took part
     """
 
-    inputs: tuple[tuple[str, str], ...]
+    inputs: tuple[tuple[str, Path], ...]
+    outputs: tuple[np.ndarray, ...]
     framework: str
     versions: Mapping[str, str]
 
@@ -258,25 +282,33 @@ def run(bench: Bench, call: Launch, here: chip.Probe, framework: str | None, wan
         raise CaptureError(f"{call.name}: framework: got {framework!r}; expected one of "
                            f"{', '.join(FRAMEWORKS)}")
     saved = _save_inputs(bench, call)
-    tried = [framework] if framework else ["numpy", *here.frameworks]
-    result: dict[str, Any] = {}
-    for name in tried:
-        result = _work(bench, call, saved, name)
-        if not result.get("unsupported"):
-            break
-    if "error" in result:
-        words = str(result["error"]).strip().splitlines() or ["no words"]
-        raise bench.error(f"{result['step']} ({name})", words[0][:300].rstrip("."),
-                          "Correct the kernel, or pass another framework=")
-    outputs = [_output(bench, one, i, want) for i, one in enumerate(result["outputs"])]
-    gate.check(call.name, outputs, want.outputs, want.tolerance)
+    result, name = _first(bench, call, saved, [framework] if framework else [
+        "numpy", *here.frameworks])
+    due = [*(x.dtype for x in want.outputs), *(x.dtype for x in call.inputs)]
+    outputs = tuple(_output(bench, one, due[i:]) for i, one in enumerate(result["outputs"]))
+    gate.check(call.name, outputs, want.like(outputs), want.tolerance)
     if not result["neff"]:
         raise bench.error("compile", "no .neff file was left",
                           "NKI_ARTIFACTS_DIR keeps it from NKI 0.6 on; see the log")
     shutil.copyfile(result["neff"], bench.folder / "kernel.neff")
-    inputs = [(one["name"] if name == "numpy" else f"input{i}", f"run/{one['file']}")
-              for i, one in enumerate(saved)]
-    return Ran(tuple(inputs), name, result["versions"])
+    inputs = [(one["name"] if name == "numpy" else f"input{i}",  # of frameworks: users' reports
+               Path("run", one["file"])) for i, one in enumerate(saved)]
+    return Ran(tuple(inputs), outputs, name, result["versions"])
+
+
+def _first(bench: Bench, call: Launch, saved: list[dict[str, Any]], frameworks: Sequence[str]
+           ) -> tuple[dict[str, Any], str]:
+    """The result of the first framework that takes the kernel. Raises CaptureError for none."""
+    said = []
+    for name in frameworks:
+        result = _work(bench, call, saved, name)
+        if "error" not in result:
+            return result, name
+        words = str(result["error"]).strip().splitlines() or ["no words"]
+        said.append(f"{result['step']} ({name}): {printable(words[0], 300).rstrip('.')}")
+        if not result.get("unsupported"):
+            break
+    raise bench.error("run", "; ".join(said), "Correct the kernel, or pass another framework=")
 
 
 def _save_inputs(bench: Bench, call: Launch) -> list[dict[str, Any]]:
@@ -314,177 +346,118 @@ def _work(bench: Bench, call: Launch, inputs: list[dict[str, Any]], framework: s
     try:
         return dict(json.loads(result.read_text(encoding="utf-8")))
     except (OSError, ValueError):
-        raise bench.error(step, "it ended without a result", "") from None
+        raise bench.error(step, "it ended without a result") from None
 
 
-def _output(bench: Bench, told: Mapping[str, Any], i: int, want: Wanted) -> np.ndarray:
-    """An output of the worker; under the expected dtype where the device names none (|V2)."""
-    from .worker import dtype_of
+def _output(bench: Bench, told: Mapping[str, Any], due: Sequence[np.dtype[Any]]) -> np.ndarray:
+    """An output of the worker.
+
+    due   where the device gives bytes without a dtype (|V2: nrtpy-troubleshooting.rst) it is the
+          first of these of its size
+    """
     raw = np.fromfile(bench.folder / "run" / told["file"], np.uint8)
-    kind = dtype_of(told["dtype"]) if not told["dtype"].startswith("void") else None
-    if i < len(want.outputs) and (kind is None or kind.itemsize == want.outputs[i].dtype.itemsize):
-        kind = want.outputs[i].dtype if kind is None or kind.kind in "Vu" else kind
-    return raw.view(kind or np.uint8).reshape(told["shape"])
-
-
-# --- neighbours ----------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def neighbours(bench: Bench, call: Launch, here: chip.Probe, cores: Sequence[int],
-               inputs: Sequence[tuple[str, str]]) -> Iterator[Callable[[], list[Flag]]]:
-    """The same kernel in a loop on each of these cores; ended when the block is left.
-
-    Yields a function: flags for the neighbours that are not known to have run all the time since.
-    """
-    running: dict[int, subprocess.Popen[bytes]] = {}
-    with contextlib.ExitStack() as stack:
-        for core in cores:
-            beside = replace(bench, folder=bench.folder / "run" / f"core{core}",
-                             environment={**bench.environment, **here.environment(call.lnc, core)})
-            beside.folder.mkdir()
-            said = stack.enter_context((beside.folder / ".said").open("wb"))
-            running[core] = beside.start(_loop_command(bench, inputs), ".", said)
-            stack.callback(explorer.end, running[core])
-        zero = {core: executions(here, call.lnc, core) for core in cores}
-        for core in cores:
-            _wait_until_it_runs(bench, here, call.lnc, core, running[core], zero[core])
-        start = {core: executions(here, call.lnc, core) for core in cores}
-
-        def overlap() -> list[Flag]:
-            return [Flag("overlap", f"core {core}: {why}") for core in cores if (why := _not_shown(
-                running[core].poll(), start[core], executions(here, call.lnc, core)))]
-
-        yield overlap
-
-
-def _loop_command(bench: Bench, inputs: Sequence[tuple[str, str]]) -> list[str]:
-    """--disable-profile: load and execute without a profile (how-to-profile-workload.rst)."""
-    return [explorer.TOOL, "capture", "-n", str(bench.folder / "kernel.neff"), "-s",
-            "neighbour.ntff", "--disable-profile", f"--num-exec={FOREVER}",
-            *(word for name, file in inputs for word in (name, str(bench.folder / file)))]
-
-
-def _wait_until_it_runs(bench: Bench, here: chip.Probe, lnc: int, core: int,
-                        process: "subprocess.Popen[bytes]", before: int | None) -> None:
-    """Until the driver has counted an execution on this core, or there is no way to know."""
-    for _ in range(TRIES):
-        now = executions(here, lnc, core)
-        if process.poll() is not None:
-            log = bench.folder / "run" / f"core{core}" / "log.txt"
-            with bench.log.open("ab") as whole:
-                whole.write(b"\n$ (core %d)\n" % core + log.read_bytes())
-            raise bench.error(f"neighbour on core {core}", "it ended before the capture began", "")
-        if before is None or (now or 0) > before:
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.5)
-
-
-def executions(here: chip.Probe, lnc: int, core: int) -> int | None:
-    """The driver's count of executions on a logical core; None where it does not tell.
-
-    Source: neuron-sysfs-user-guide.rst. Which of its numbers a logical core of two has is not
-    documented: that of the pair's first physical core, or the one of the pair that counts.
-    """
-    each = here.physical_cores or 1
-    device, first = divmod(core * lnc, each)
-    top = here.here.sys / "devices" / "virtual" / "neuron_device" / f"neuron{device}"
-    found = []
-    for one in range(first, first + lnc):
-        counter = top / f"neuron_core{one}" / "stats" / "other_info" / "inference_count"
-        for file in (counter / "total", counter):
-            with contextlib.suppress(OSError, ValueError):
-                found.append(int(file.read_text()))
-                break
-    return max(found, default=None)
-
-
-def _not_shown(ended: int | None, before: int | None, after: int | None) -> str:
-    """Why it is not shown that a neighbour ran all the time; "" when it is."""
-    if ended is not None:
-        return "it ended before the capture did"
-    if before is None or after is None:
-        return "the driver does not count its executions here"
-    return "" if after > before else "no execution of it was counted during the capture"
+    kind = dtype_of(told["dtype"])
+    if told["dtype"].startswith("void"):
+        kind = next((one for one in due if one.itemsize == kind.itemsize), kind)
+    return raw.view(kind).reshape(told["shape"])
 
 
 # --- what comes of it ----------------------------------------------------------------------------
 
 
-def _recorded(bench: Bench, call: Launch, here: chip.Probe, core: int, want: Wanted, ran: Ran,
-              shot: Shot, *, dge: bool, alongside: Sequence[int] = (), odd: Sequence[Flag] = ()
-              ) -> store.Recording:
+@dataclass(frozen=True)
+class Made:
+    """One capture: of what, where and how.
+
+    alongside  cores that ran the same kernel meanwhile
+    """
+
+    call: Launch
+    here: chip.Probe
+    core: int
+    dge: bool
+    ran: Ran
+    shot: Shot
+    alongside: tuple[int, ...] = ()
+
+
+def _recorded(bench: Bench, made: Made, want: Wanted, odd: Sequence[Flag] = ()) -> store.Recording:
     """View the capture, look at it from all sides, save it."""
-    unchecked = _check_saved(bench, call, want, shot)
-    found = profile.read(explorer.summary(bench, shot.trace))
+    call, shot = made.call, made.shot
+    unchecked = _check_saved(made, want)
+    summary = profile.read(explorer.summary(bench, shot.trace))
     whole, why = explorer.timeline(bench, shot.trace)
-    provenance = _provenance(call, here, core, ran, shot, whole or found) | {"dge": dge} | (
-        {"alongside": list(alongside)} if alongside else {})
-    judged = replace(whole or found, provenance=provenance)
-    flags = [*unchecked, *odd, *flags_of(judged, call, here, want, shot)]
-    if whole is None:
-        flags.append(Flag("no timeline", why))
-    for path in (bench.folder / "run", bench.folder / ".said", *shot.outputs):
-        explorer._remove(path)
-    return store.save(bench.folder, key=call.key(here.chip or ""), provenance=provenance,
-                      kernel=call.file.read_bytes(), flags=flags)
+    found = whole or summary
+    provenance = _provenance(made, found)
+    flags = [*unchecked, *odd, *flags_of(replace(found, provenance=provenance), made, want),
+             *[Flag("no timeline", why)] * (whole is None)]
+    source = call.file.read_bytes()
+    if hashlib.sha256(source).hexdigest() != call.source_sha256:
+        raise CaptureError(f"{call.name}: {call.file.name} was changed during the capture. Load it "
+                           "and capture again")
+    for path in (bench.folder / "run", bench.folder / ".stdout", *shot.outputs):
+        explorer.remove(path)
+    return store.save(bench.folder, key=call.key(made.here.chip or ""), provenance=provenance,
+                      kernel=source, flags=flags)
 
 
-def _check_saved(bench: Bench, call: Launch, want: Wanted, shot: Shot) -> list[Flag]:
+def _check_saved(made: Made, want: Wanted) -> list[Flag]:
     """Hold the outputs of the profiled execution itself to `want`; a flag where none are found.
 
-    They tell whether the tool took the inputs: by itself it fills in zeros.
+    They tell whether the tool took the inputs: by itself it fills in zeros. Which file is which
+    output is not documented, so each has to be right as one of those of its size.
     """
-    if len(shot.outputs) != len(want.outputs):
-        return [Flag("unchecked", f"{len(shot.outputs)} of {len(want.outputs)} outputs of the "
-                     "profiled execution were found; those of an earlier run were right")]
-    left = list(want.outputs)
-    for file in shot.outputs:
+    outputs, files = made.ran.outputs, made.shot.outputs
+    if len(files) != len(outputs):
+        return [Flag("unchecked", f"{len(files)} of {len(outputs)} outputs of the profiled "
+                     "execution were found; those of the run before it were right")]
+    left = list(zip(outputs, want.like(outputs), strict=True))
+    for file in files:
         raw = np.fromfile(file, np.uint8)
-        fits = [i for i, w in enumerate(left) if w.nbytes == raw.size]
+        fits = [(raw.view(came.dtype).reshape(came.shape), due, i)
+                for i, (came, due) in enumerate(left) if came.nbytes == raw.size]
         if not fits:
-            return [Flag("unchecked", f"{file.name}: {raw.size:,} bytes, which no output has")]
-        got = {i: raw.view(left[i].dtype).reshape(left[i].shape) for i in fits}
-        right = [i for i in fits if not gate.wrong(got[i], left[i], want.tolerance)]
-        if not right:
-            gate.check(call.name, [got[fits[0]]], [left[fits[0]]], want.tolerance,
-                       "the profiled execution")
-        del left[(right or fits)[0]]
+            return [Flag("unchecked", f"an output of {raw.size:,} bytes, and no such one is due")]
+        right = [one for one in fits if not gate.wrong(*one[:2], want.tolerance)]
+        got, due, i = (right or fits)[0]
+        gate.check(made.call.name, [got], [due], want.tolerance, "the profiled execution")
+        del left[i]
     return []
 
 
-def flags_of(found: Profile, call: Launch, here: chip.Probe, want: Wanted, shot: Shot
-             ) -> list[Flag]:
+def flags_of(found: Profile, made: Made, want: Wanted) -> list[Flag]:
     """What is odd about this profile: cold, cores, doubled, and what plausibility says."""
     flags = []
-    if not shot.warm:
-        flags.append(Flag("cold", f"{shot.trace.name} is not known to be the second execution"))
-    if found.timeline is not None and found.cores != call.lnc:
+    if not made.shot.warm:
+        flags.append(Flag("cold", f"{made.shot.trace.name} is not known to be the second "
+                          "execution"))
+    if found.timeline is not None and found.cores != made.call.lnc:
         flags.append(Flag("cores", f"the profile is of {found.cores} physical core(s), the launch "
-                          f"of {call.lnc}"))
+                          f"of {made.call.lnc}"))
     if want.counted is None:
         return flags
-    with contextlib.suppress(ProfileError):
+    with contextlib.suppress(ProfileError):  # counters that are unknown
         if any(profile.compare(want.counted, found)[DOUBLING]):
             flags.append(Flag("doubled", "every core did all of it: the profile has just twice "
                               "the source's FLOPs and bytes"))
-    return [*flags, *plausible(found, want.counted, here.chip)]
+    return [*flags, *plausible(found, want.counted, made.here.chip)]
 
 
-def _provenance(call: Launch, here: chip.Probe, core: int, ran: Ran, shot: Shot, found: Profile
-                ) -> dict[str, Any]:
+def _provenance(made: Made, found: Profile) -> dict[str, Any]:
     """Who ran what, where and when: store.PROVENANCE."""
+    call, here, ran, warm = made.call, made.here, made.ran, made.shot.warm
     version = ran.versions.get
-    framework = "standalone" if ran.framework == "numpy" else (
-        f"{ran.framework} {version(ran.framework, '')}".strip())
     return {
         "kind": "measured", "chip": here.chip, "instance": here.instance, "lnc": call.lnc,
-        "cores": [core], "kernel": call.name, "shapes": [list(shape) for shape, _ in call.shapes],
+        "cores": [made.core], "kernel": call.name,
+        "shapes": [list(shape) for shape, _ in call.shapes],
         "dtypes": [dtype for _, dtype in call.shapes], "parameters": dict(call.parameters),
-        "execution": "second of 2" if shot.warm else "unknown", "warm": shot.warm,
+        "execution": "second of 2" if warm else "unknown", "warm": warm,
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "python": here.python,
         "nki": version("nki", here.nki), "compiler": version("neuronx-cc", here.neuronx_cc),
         "explorer": here.explorer, "sdk": here.sdk, "driver": here.driver,
-        "runtime": here.runtime, "framework": framework, "schema": found.version,
-        "synthetic": here.synthetic}
+        "runtime": here.runtime, "schema": found.version, "dge": made.dge,
+        "framework": "standalone" if ran.framework == "numpy" else (
+            f"{ran.framework} {version(ran.framework, '')}".strip()),
+        "synthetic": here.synthetic} | (
+            {"alongside": list(made.alongside)} if made.alongside else {})
