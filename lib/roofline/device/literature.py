@@ -40,7 +40,7 @@ class Published:
     """One figure of somebody else's.
 
     id               of the row
-    op               "copy", or "elementwise" for a kernel that also computes
+    op               "copy", or what it computes: "elementwise", "gemm"
     way              "read" (HBM to SBUF), "write" (SBUF to HBM) or "both"
     cores            that moved at once; `nbytes` is of all of them
     partition_bytes  contiguous bytes a partition and transfer; None where there is no telling
@@ -171,8 +171,8 @@ class Publications(Sequence[Published]):
                   units.show(row.nbytes, "B", 4), f"{row.bandwidth / 1e9:.1f}", row.clock,
                   ", ".join([*["not used"] * (not row.usable), *(f.name for f in row.flags)]))
                  for row in self.rows]
-        told = ["elementwise: reads and writes, and computes"] * any(
-            row.op == "elementwise" for row in self.rows)
+        others = dict.fromkeys(row.op for row in self.rows if row.op != "copy")
+        told = [f"{', '.join(others)}: reads and writes, and computes"] * bool(others)
         told += [f"{row.id} not used: {row.why_not}" for row in self.rows if row.why_not]
         told += [f"{row.id}: {row.note}" for row in self.rows if row.note]
         told += [f"{row.id} beside: " + ", ".join(f"{how} {units.show(rate, 'B/s', 4)}"
@@ -195,8 +195,8 @@ def published(chip: str, way: str | None = None, cores: int | None = None) -> Pu
 
     way, cores   as `Publications.of`
 
-    Copies, and element-wise kernels that move half of a core's HBM share or more. Trainium1 and
-    Inferentia2 have the same core, so each has the rows of both.
+    Copies, and kernels that also compute but move half of a core's HBM share or more. Trainium1
+    and Inferentia2 have the same core, so each has the rows of both.
 
     >>> published("trn1").row("C12").partition_bytes
     1024
@@ -210,13 +210,9 @@ def published(chip: str, way: str | None = None, cores: int | None = None) -> Pu
 
 
 def _moves(row: table.Row) -> bool:
-    """Whether it is an element-wise kernel that moves half of a core's HBM share or more.
-
-    The others wait for the engines that compute.
-    """
-    if row.kind != "elementwise" or not row.usable:
-        return False
-    return (row.hbm_bytes or 0) / row.time_us * 1e6 >= machines.get(row.chip, "core").bw() / 2
+    """Whether it moves half of a core's HBM share or more; others wait for what computes."""
+    share = machines.get(row.chip, "core").bw()
+    return row.usable and (row.hbm_bytes or 0) / row.time_us * 1e6 >= share / 2
 
 
 def _row(row: table.Row) -> Published:

@@ -91,9 +91,9 @@ class Knee:
         return units.show(value, self.rate_unit, 4)
 
     def __repr__(self) -> str:
-        said = f"{self.kind}: " * bool(self.kind) + self.verdict
-        return "\n".join([said, f"  rule: {self.rule}",
-                          f"  {len(self.sizes)} points{''.join(f'; {n}' for n in self.notes)}"])
+        said = [f"{self.kind}: " * bool(self.kind) + self.verdict, f"  rule: {self.rule}",
+                f"  {len(self.sizes)} points{''.join(f'; {n}' for n in self.notes)}"]
+        return "\n".join(textwrap.fill(text, 98, subsequent_indent="    ") for text in said)
 
 
 def knee(sizes: Sequence[float], rates: Sequence[float], share: float = 0.95, *,
@@ -126,15 +126,13 @@ def knee(sizes: Sequence[float], rates: Sequence[float], share: float = 0.95, *,
     pairs = sorted(zip(sizes, rates, strict=True))
     sizes, rates = tuple(at for at, _ in pairs), tuple(rate for _, rate in pairs)
     plateau = max(rates, default=None)
+    lowest = {at: rate for at, rate in reversed(pairs)}  # of each size, the largest size first
     found = None
-    for at, rate in reversed(pairs):
+    for at, rate in lowest.items():
         if plateau is None or rate < share * plateau:
-            # a size of which one point falls short is not flat
-            found = None if found == at else found
             break
         found = at
-    if found is not None and found == sizes[-1]:
-        found = None
+    found = None if found == max(sizes, default=None) else found  # alone it is no plateau
     return Knee(found, plateau, share, sizes, rates, what, unit, rate_unit, kind, tuple(notes))
 
 
@@ -346,7 +344,7 @@ class Intervals(Sequence[Interval]):
             more = [row.cycles - row.rule for row in rows]
             fixed = max(more) - min(more) <= 2 * self.tick
             if off and fixed and len(rows) > 1:
-                text += f"; each is {float(np.median(more)):.1f} cycles more"
+                text += f"; all lie about {float(np.median(more)):.1f} cycles above it"
             elif off:
                 text += "; not " + ", ".join(
                     f"N = {row.columns} ({row.cycles - row.rule:+.1f} cycles)" for row in off)
