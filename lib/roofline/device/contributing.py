@@ -31,7 +31,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..profile import Profile, ProfileError, write
+from ..count import Count
+from ..profile import Profile, ProfileError, read, write
 from ..profile.columns import printable
 from . import store
 from .plausibility import Flag, plausible
@@ -208,7 +209,7 @@ def contribute(of: Recording | str, folder: Path | str | None = None) -> Path:
     part = base / f".{of.name}-{secrets.token_hex(4)}.part" / of.name
     try:
         part.mkdir(parents=True)
-        write(_of_profile(of.profile, words), part / "profile.json")
+        _written(of.profile, part / "profile.json", words)
         shutil.copyfile(of.folder / "kernel.py", part / "kernel.py")
         store.seal(part, of.key, _of_provenance(of.provenance, words),
                    [Flag.of(scrubbed(str(flag), words)) for flag in of.flags])
@@ -221,6 +222,15 @@ def contribute(of: Recording | str, folder: Path | str | None = None) -> Path:
     finally:
         shutil.rmtree(part.parent, ignore_errors=True)
     return place
+
+
+def _written(profile: Profile, path: Path, words: frozenset[str] = frozenset()) -> Path:
+    """The profile as a contribution has it: what is written of what was read of the first try.
+
+    Other formats have what json has not; read back, it is gone.
+    """
+    write(_of_profile(profile, words), path)
+    return write(_of_profile(read(path), words), path)
 
 
 def _named(name: str) -> Recording:
@@ -317,22 +327,26 @@ def _changed(of: Recording) -> list[str]:
     """Whether it is what contribute() would write, and whether its time can be."""
     profile = of.profile
     wrong = []
-    ran = profile.get("instance_type")
-    if ran is not None and ran != of.provenance["instance"]:
+    ran, instance = str(profile.get("instance_type") or ""), of.provenance.get("instance", "")
+    if ran != (instance if "." in ran else instance[:len(ran)]):  # "trn2", or the whole name
         wrong.append(f"profile.json: it ran on {printable(ran, 40)}, and provenance says "
-                     f"{of.provenance['instance']}")
+                     f"{instance}")
     if _of_provenance(of.provenance, frozenset()) != dict(of.provenance):
         wrong.append("recording.json: its texts are not as contribute() writes them")
     with tempfile.TemporaryDirectory() as scratch:
-        again = write(_of_profile(replace(profile, flags=()), frozenset()),
-                      Path(scratch) / "profile.json").read_bytes()
+        again = write(_of_profile(profile), Path(scratch) / "profile.json").read_bytes()
     if again != (of.folder / "profile.json").read_bytes():
         wrong.append("profile.json: not as contribute() writes it: it has keys, columns or texts "
                      "that a contribution has not")
-    with contextlib.suppress(ProfileError):  # a profile that does not tell its W has none to check
-        wrong += [f"profile.json: {flag}" for flag in plausible(profile, profile.count)
-                  if flag.excluded]
-    return wrong
+    return wrong + [f"profile.json: {flag}" for flag in plausible(profile, _own_count(profile))
+                    if flag.excluded]
+
+
+def _own_count(profile: Profile) -> Count:
+    """What the profile itself counted; its bytes where it does not tell the dtypes of its work."""
+    with contextlib.suppress(ProfileError):
+        return profile.count
+    return Count({}, int(profile.needs("hbm_read_bytes")), int(profile.needs("hbm_write_bytes")))
 
 
 def main(names: list[str]) -> int:
