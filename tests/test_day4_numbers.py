@@ -4,21 +4,32 @@ Nothing here comes from `problems` or `machine`: the guides' figures are typed o
 sources' units, and everything else is arithmetic on them.
 """
 
+import csv
+
 import pytest
+from pages import ROOT
 
 from roofline import ask
-from roofline.check import WrongAnswer
+from roofline.check import ProblemError, WrongAnswer
 
-MIB, KIB = 2**20, 2**10
+GIB, MIB, KIB = 2**30, 2**20, 2**10
 # Trainium1 and Trainium2 guides: array, clocks, HBM
 P1, P2 = 128 * 128 * 2 * 2.8e9, 128 * 128 * 2 * 2.4e9
 BW1, BW2 = 820e9 / 2, 3e12 / 8
+# DMA pages: 16 engines at 17 GB/s in the table, at 27.2 GB/s in the text
+DMA, MOST = 16 * 17e9, 16 * 27.2e9
 
 COPY = 2 * 64 * MIB
 LAYER = 2 * (96 * 2560 + 2560 * 5120 + 96 * 5120)
 LAYER_W = 2 * 96 * 2560 * 5120
 LOOP = 2 * 512 * 2048 * 1024 * 16
-SWEEP = dict(B512=94e9, K1=151e9, K2=242e9, K4=293e9, K8=302e9, K16=299e9, K32=296e9)
+OWN_COPY = 2 * 40 * MIB
+QUEUED = GIB / 656.3e-6
+FIRST = 2 * 96 * MIB
+PASS = 2 * 384 * 1536 * 1024
+OPERANDS = 2 * 1536 * (384 + 1024)
+ROW = 512 / (512 / 17e9 + 25e-9), 4096 / (4096 / 17e9 + 25e-9)
+SHAPED = 2 * 2 * 4096 * 6144
 
 NUMBERS = {
     "day4.open.ridge": dict(I=125, ridge=400, binds="memory", T_best=800e-6, T_worst=1050e-6,
@@ -28,9 +39,50 @@ NUMBERS = {
     "day4.open.array": dict(rate_K=P1 * 112 / 128, rate_N=P1 * 24 / 64, t=64 / 2.8e9, why="each"),
     "day4.open.trn1": dict(BW=410e9, ridge=P1 / 410e9, t=36e6 / 410e9),
     "day4.copy": dict(bytes=134_217_728, BW="335.5 GB/s", share="89.5 %", T_spec=COPY / 375e9),
-    "day4.do.copy": dict(bytes=COPY, transfer="512 KiB", transfers=256, BW=COPY / 480e-6,
-                         while_active=COPY / 455e-6, share=COPY / 480e-6 / 410e9),
-    "day4.do.sweep": dict(best=302e9, level=0.95 * 302e9, knee="4 KiB", small=94 / 302),
+    "day4.which_clock": dict(active=MIB / 300e9, total=MIB / 300e9 + 17e-6,
+                             BW=MIB / (MIB / 300e9 + 17e-6), enough=19 * 17e-6 * 300e9,
+                             beside="active", whole="total"),
+    "day4.cold": dict(ratio=6.55 / 3.06, once=3.49e-3, share=3.49 / 6.55, BW_first=850e6 / 6.55e-3,
+                      BW_second=850e6 / 3.06e-3, quote="second", file="exec_2"),
+    "day4.clock": dict(BW="1636 GB/s", over_HBM=QUEUED / BW1, over_DMA=QUEUED / DMA,
+                       T_least=GIB / MOST, timed="queue"),
+    "day4.first": dict(bytes=FIRST, transfers=384, I="zero", T_HBM=FIRST / BW1, T_DMA=FIRST / DMA,
+                       binds="dma"),
+    "day4.size": dict(most=DMA, BW_short=16 * ROW[0], BW_long=16 * ROW[1], half=425,
+                      flat=19 * 425, remedy="rows"),
+    "day4.knee": dict(best=370e9, level=351.5e9, knee="none", small=15 / 370),
+    "day4.engines": dict(engines=3, dma=51e9, share=3 / 16, t=48e6 / 51e9, binds="dma"),
+    "day4.dma_roof": dict(dma=DMA, of_DMA=273 / 272, of_HBM=273 / 410, above=308 / 272 - 1,
+                          binds="dma", kind_DMA="derived", kind_run="published",
+                          follows="direction"),
+    "day4.ways": dict(Q=65e6, T_one=65e6 / 271e9, T_both=65e6 / 304e9, worse=304 / 271 - 1,
+                      roof="one"),
+    "day4.loop": dict(W=4 * PASS, P=4 * PASS / 64e-6, share=4 * PASS / 64e-6 / P1,
+                      P_whole=5 * PASS / 95e-6, T_load=OPERANDS / BW1, window="waits",
+                      work="adds"),
+    "day4.moving": dict(cycles=61 * 2.8, cycles_512=221 * 2.8, rule=64,
+                        rate=2 * 128 * 128 * 16 / 61e-9, share=16 / (61 * 2.8), reading="price"),
+    "day4.share": dict(above=400 / 375 - 1, ridge_alone=P2 / 400e9, ridge_beside=P2 / 358e9,
+                       T_alone=150e-6, T_beside=60e6 / 358e9, side_alone="compute",
+                       side_beside="memory", one="alone", all="beside"),
+    "day4.lnc": dict(W_shown=18.186e9, Q_shown=22.68e6, rate=18.186e9 / 240e-6,
+                     useful=9.093e9 / 240e-6, T_split=120e-6, sign="count"),
+    "day4.above": dict(P=95e12, spec=P1, ratio=95e12 / P1, fits=95e12 / 32_768,
+                       T_least=38e9 / P1, first="clock", twice="scope", four="dtype"),
+    "day4.plausible": dict(BW=180e6 / 355e-6, most=MOST, T_least=180e6 / MOST,
+                           ratio=180e6 / 355e-6 / BW2, call="implausible", do="exclude",
+                           explains="warm"),
+    "day4.causes": dict(same="start", moments="issue", two="engines", third="packets",
+                        early="throttle", half="rows", between="load", overhead="none"),
+    "day4.fade.rate": dict(BW=96 * MIB / 350e-6, while_active=96 * MIB / 322e-6,
+                           share=96 * MIB / 350e-6 / BW2, T_spec=96 * MIB / BW2,
+                           gap=350e-6 - 96 * MIB / BW2),
+    "day4.fade.all": dict(BW=SHAPED / 310e-6, BW_share=SHAPED / 310e-6 / BW2, P=30e9 / 430e-6,
+                          P_share=30e9 / 430e-6 / P2, ridge=30e9 / 430e-6 * 310e-6 / SHAPED,
+                          T_measured=60e6 * 310e-6 / SHAPED, T_spec=160e-6),
+    "day4.do.copy": dict(bytes=OWN_COPY, transfer="512 KiB", transfers=160, BW=OWN_COPY / 312e-6,
+                         while_active=OWN_COPY / 290e-6, share=OWN_COPY / 312e-6 / 410e9),
+    "day4.do.sweep": dict(best=302e9, level=0.95 * 302e9, knee="4 KiB", small=27 / 302),
     "day4.do.loop": dict(W=LOOP, P=LOOP / 455e-6, share=LOOP / 455e-6 / P1, T_spec=LOOP / P1),
     "day4.do.cores": dict(each=350e9, ratio=400 / 350, least=344 / 350, split="even",
                           alone="more"),
@@ -53,12 +105,72 @@ SLIPS = {
                   ("share", COPY / 400e-6 / 410e9, "Trainium1"),
                   ("T_spec", COPY / 3e12, "device"), ("T_spec", COPY / 410e9, "Trainium1"),
                   ("T_spec", 400e-6, "measured")],
-    "day4.do.copy": [("bytes", 64 * MIB, "one direction"), ("transfer", 4 * KIB, "one partition"),
-                     ("transfers", 128, "loads alone"), ("BW", COPY / 960e-6, "one direction"),
-                     ("while_active", COPY / 25e-6, "time in which"),
-                     ("share", COPY / 480e-6 / 820e9, "two cores")],
-    "day4.do.sweep": [("best", 94e9, "smallest size"), ("level", 15.1e9, "twentieth"),
-                      ("small", 302 / 94, "upside down")],
+    "day4.which_clock": [("active", MIB / 300e9 + 17e-6, "fixed time"), ("total", 17e-6, "alone"),
+                         ("total", MIB / 300e9, "left out"), ("BW", 300e9, "active time"),
+                         ("enough", 5.1e6, "half of the rate")],
+    "day4.cold": [("ratio", 3.06 / 6.55, "upside down"), ("once", 6.55e-3, "whole first"),
+                  ("share", 3.49 / 3.06, "over the second"),
+                  ("BW_first", 850e6 / 3.06e-3, "other execution"),
+                  ("BW_second", 850e6 / 6.55e-3, "other execution")],
+    "day4.clock": [("BW", 2 * QUEUED, "only reads"), ("over_HBM", QUEUED / DMA, "other roof"),
+                   ("over_DMA", QUEUED / BW1, "other roof"),
+                   ("T_least", GIB / 27.2e9, "one engine"),
+                   ("T_least", GIB / DMA, "smaller figure")],
+    "day4.first": [("bytes", 96 * MIB, "one direction"), ("transfers", 192, "loads alone"),
+                   ("T_HBM", FIRST / DMA, "other of the two"),
+                   ("T_DMA", FIRST / (BW1 + DMA), "added")],
+    "day4.size": [("most", 17e9, "one engine"), ("BW_short", ROW[0], "one engine"),
+                  ("BW_short", DMA, "left out"), ("BW_long", 16 * 4096 / 25e-9, "alone"),
+                  ("half", 19 * 425, "95%"), ("flat", 425, "row for half")],
+    "day4.knee": [("best", 15e9, "smallest size"), ("level", 18.5e9, "twentieth"),
+                  ("small", 370 / 15, "upside down")],
+    "day4.engines": [("engines", 24, "each partition"), ("engines", 16, "all of them"),
+                     ("dma", DMA, "all engines"), ("share", 3 / 24, "this tile"),
+                     ("t", 48e6 / DMA, "all engines"), ("t", 48e6 / BW1, "faster")],
+    "day4.dma_roof": [("dma", 410e9, "HBM's share"), ("of_DMA", 273 / 17, "one engine"),
+                      ("of_HBM", 410 / 273, "upside down"), ("above", 308 / 272, "not what"),
+                      ("above", 1 - 308 / 410, "over HBM's share")],
+    "day4.ways": [("Q", 130e6, "doubled"), ("T_one", 65e6 / 304e9, "other roof"),
+                  ("T_both", 65e6 / 271e9, "other roof"), ("worse", 304 / 271, "not what")],
+    "day4.loop": [("W", 5 * PASS, "all passes"), ("W", PASS, "one pass"),
+                  ("P", 5 * PASS / 64e-6, "all passes"), ("P", 4 * PASS / 95e-6, "whole loop"),
+                  ("share", 4 * PASS / 64e-6 / P1 * 4, "fp32"),
+                  ("P_whole", 4 * PASS / 95e-6, "after the first"),
+                  ("T_load", OPERANDS / BW1 / 2, "elements"),
+                  ("T_load", OPERANDS / 820e9, "device")],
+    "day4.moving": [("cycles", 61 * 1.4, "profiler's clock"), ("cycles_512", 221 * 1.12, "Vector"),
+                    ("rule", 80, "added"), ("rule", 16, "N alone"), ("rate", P1, "lost"),
+                    ("rate", P1 / 4, "by the rule"), ("share", 61 * 2.8 / 16, "upside down")],
+    "day4.share": [("above", 400 / 375, "not what"),
+                   ("ridge_alone", P2 / 358e9, "other of the two"),
+                   ("ridge_beside", 2 * P2 / 358e9, "pair"), ("T_alone", 20e-6, "device"),
+                   ("T_beside", 150e-6, "other of the two")],
+    "day4.lnc": [("W_shown", 9.093e9, "split"), ("Q_shown", 11.34e6, "split"),
+                 ("rate", 9.093e9 / 240e-6, "one core's"),
+                 ("useful", 18.186e9 / 240e-6, "same work again"), ("T_split", 240e-6, "at work")],
+    "day4.above": [("P", 47.5e12, "one FLOP"), ("spec", P1 / 4, "fp32"),
+                   ("ratio", 95e12 / P1 - 1, "exceeds 1"), ("fits", 1.45e9, "profiler"),
+                   ("T_least", 4 * 38e9 / P1, "fp32")],
+    "day4.plausible": [("BW", 2 * 180e6 / 355e-6, "in and out"), ("most", 368e9, "smaller figure"),
+                       ("T_least", 480e-6, "spec in use"),
+                       ("ratio", 180e6 / 355e-6 / MOST, "engines carry")],
+    "day4.fade.rate": [("BW", 192 * MIB / 350e-6, "doubled"),
+                       ("BW", 96 * MIB / 322e-6, "other clock"),
+                       ("while_active", 96 * MIB / 350e-6, "other clock"),
+                       ("share", 96 * MIB / 350e-6 / 3e12, "device"),
+                       ("T_spec", 96 * MIB / 3e12, "device"), ("gap", 350e-6, "whole time")],
+    "day4.fade.all": [("BW", SHAPED / 620e-6, "one direction"), ("BW_share", 0.108, "device"),
+                      ("P", 30e9 / 310e-6, "time of the copy"),
+                      ("P_share", 30e9 / 430e-6 / P2 / 2, "two cores"),
+                      ("ridge", SHAPED / 310e-6 * 430e-6 / 30e9, "upside down"),
+                      ("T_measured", 9e9 * 430e-6 / 30e9, "shorter"),
+                      ("T_spec", 9e9 / P2, "shorter")],
+    "day4.do.copy": [("bytes", 40 * MIB, "one direction"), ("transfer", 4 * KIB, "one partition"),
+                     ("transfers", 80, "loads alone"), ("BW", OWN_COPY / 624e-6, "one direction"),
+                     ("while_active", OWN_COPY / 22e-6, "time in which"),
+                     ("share", OWN_COPY / 312e-6 / 820e9, "two cores")],
+    "day4.do.sweep": [("best", 27e9, "smallest size"), ("level", 15.1e9, "twentieth"),
+                      ("small", 302 / 27, "upside down")],
     "day4.do.loop": [("W", LOOP / 2, "one FLOP"), ("W", LOOP / 16, "one pass"),
                      ("P", LOOP / 455e-6 / 16, "one pass"),
                      ("share", LOOP / 455e-6 / P1 * 4, "fp32"),
@@ -88,7 +200,8 @@ def test_other_sources_shares_are_named(answer, source):
 
 # --- the rule of the knee, against a walk over the sizes ------------------------------------------
 
-SIZES = ["512 B", "1 KiB", "2 KiB", "4 KiB", "8 KiB", "16 KiB", "32 KiB"]
+NAMES = ("B128", "B256", "B512", "K1", "K2", "K4", "K8", "K16", "K32")
+SIZES = ("128 B", "256 B", "512 B", "1 KiB", "2 KiB", "4 KiB", "8 KiB", "16 KiB", "32 KiB")
 
 
 def first_that_stays(rates):
@@ -99,27 +212,114 @@ def first_that_stays(rates):
     return "none"
 
 
+def swept(rates):
+    own = dict(zip(NAMES, (1e9 * rate for rate in rates), strict=True))
+    return ask("day4.do.sweep", **own)
+
+
+@pytest.mark.parametrize("id", ["day4.knee", "day4.do.sweep"])
 @pytest.mark.parametrize("seed", range(40))
-def test_the_knee(seed):
-    q = ask("day4.do.sweep", seed)
+def test_the_knee(id, seed):
+    q = ask(id, seed)
     (knee,) = [part for part in q.parts if part.name == "knee"]
+    assert tuple(q.inputs) == NAMES
     assert knee.right == first_that_stays(list(q.inputs.values()))
 
 
 @pytest.mark.parametrize(("rates", "knee"), [
-    ([100] * 7, "512 B"), ([1, 2, 3, 4, 5, 6, 100], "none"),
-    ([100, 99, 98, 97, 96, 95, 94], "none"), ([100, 99, 98, 97, 96, 95, 95], "512 B"),
-    ([100, 1, 100, 100, 100, 100, 100], "2 KiB"),
-    ([1, 1, 1, 1, 1, 95, 100], "16 KiB")])
+    ([100] * 9, "128 B"), ([1, 2, 3, 4, 5, 6, 7, 8, 100], "none"),
+    ([100] * 8 + [94], "none"), ([100] * 8 + [95], "128 B"),
+    ([100, 1, 100, 100, 100, 100, 100, 100, 100], "512 B"), ([1] * 7 + [95, 100], "16 KiB")])
 def test_the_knee_at_its_limits(rates, knee):
     assert first_that_stays(rates) == knee
-    own = dict(zip(SWEEP, (1e9 * rate for rate in rates), strict=True))
-    q = ask("day4.do.sweep", **own)
-    assert q.check(knee=knee, best=max(rates) * 1e9)
+    report = swept(rates).check(knee=knee, best=max(rates) * 1e9)
+    assert {o.kind for o in report.outcomes if o.name in ("knee", "best")} == {"right"}
 
 
-def test_every_end_of_a_sweep_comes_up():
-    """A flat stretch, none at all, a dip after it, and a last size that falls off."""
-    ends = {next(p.right for p in ask("day4.do.sweep", seed).parts if p.name == "knee")
-            for seed in range(60)}
-    assert {"none", "2 KiB", "4 KiB", "8 KiB", "16 KiB"} <= ends
+def test_the_last_size_alone_is_no_flat_stretch():
+    with pytest.raises(WrongAnswer, match="one point at the level is no flat stretch"):
+        swept([1, 2, 3, 4, 5, 6, 7, 8, 100]).check(knee="32 KiB")
+    with pytest.raises(WrongAnswer, match="This size, or a larger one, is below the level"):
+        swept([100] * 8 + [90]).check(knee="32 KiB")
+
+
+def right(id, name, seeds=60):
+    """All that is right of one choice in some variants."""
+    return {next(p.right for p in ask(id, seed).parts if p.name == name) for seed in range(seeds)}
+
+
+@pytest.mark.parametrize(("id", "name", "all_of_them"), [
+    ("day4.knee", "knee", {"none", "2 KiB", "4 KiB", "8 KiB", "16 KiB"}),
+    ("day4.moving", "reading", {"rule", "own", "price"}),
+    ("day4.plausible", "call", {"fine", "above", "implausible"}),
+    ("day4.plausible", "do", {"use", "check", "exclude"}),
+    ("day4.ways", "roof", {"one", "both"}), ("day4.first", "binds", {"dma", "hbm"}),
+    ("day4.engines", "binds", {"dma", "hbm"}),
+    ("day4.share", "side_alone", {"memory", "compute"}),
+    ("day4.do.cores", "split", {"even", "uneven"}), ("day4.do.cores", "alone", {"more", "same"})])
+def test_every_outcome_comes_up(id, name, all_of_them):
+    assert right(id, name) >= all_of_them
+
+
+# --- the reader's own readings --------------------------------------------------------------------
+
+@pytest.mark.parametrize(("id", "own", "answers"), [
+    ("day4.copy", dict(t="350 us"), dict(BW=COPY / 350e-6, T_spec=COPY / 375e9)),
+    ("day4.do.copy", dict(size="64 MiB", row="8 KiB", t="440 us", active="425 us"),
+     dict(bytes=COPY, transfer=MIB, transfers=128, BW=COPY / 440e-6, while_active=COPY / 425e-6)),
+    ("day4.do.loop", dict(M=256, K=1024, N=512, count=100, t="350 us", spec="78.64 TFLOP/s"),
+     dict(W=2 * 256 * 1024 * 512 * 100, P=2 * 256 * 1024 * 512 * 100 / 350e-6)),
+    ("day4.do.cores", dict(alone="274.8 GB/s", together="537.2 GB/s", slowest="267 GB/s"),
+     dict(each=268.6e9, ratio=274.8 / 268.6, split="even", alone="same")),
+    ("day4.do.cores", dict(alone="300 GB/s"), dict(alone="less")),
+    ("day4.do.gaps", dict(t="428 us"), dict(gap=101e-6, left=0, share=0, write="done")),
+])
+def test_own_readings(id, own, answers):
+    report = ask(id, **own).check(**answers)
+    assert not [o for o in report.outcomes if o.kind not in ("right", "not attempted")]
+    ask(id, **own).worked()
+
+
+@pytest.mark.parametrize(("id", "own", "says"), [
+    ("day4.do.copy", dict(row="3 KiB"), "no whole number of transfers"),
+    ("day4.do.copy", dict(active="1 ms"), "cannot be longer"),
+    ("day4.do.cores", dict(slowest="360 GB/s"), "cannot be faster than the average"),
+    ("day4.do.cores", dict(n=1), "2 or more"),
+    ("day4.do.gaps", dict(t="300 us"), "no gap to explain"),
+    ("day4.do.gaps", dict(packets="90 us"), "counted twice"),
+    ("day4.clock", dict(t="4 ms"), "no more than engines carry"),
+    ("day4.above", dict(t="420 us"), "no more than the spec"),
+    ("day4.engines", dict(partitions=129), "at most 128")])
+def test_readings_that_do_not_fit_are_refused(id, own, says):
+    with pytest.raises(ProblemError, match=says):
+        ask(id, **own)
+
+
+# --- figures that others published ---------------------------------------------------------------
+
+ROWS = {row["id"]: row for row in csv.DictReader(
+    (ROOT / "lib/roofline/neuroncore/rows.csv").read_text().splitlines())}
+
+
+def published(id):
+    row = ROWS[id]
+    return int(row["hbm_bytes"]), float(row["time_us"]) * 1e-6
+
+
+def test_published_rows_behind_the_questions():
+    size, seconds = published("C26")
+    assert ask("day4.clock").inputs == dict(size=size, t=pytest.approx(seconds))
+    one_way, both = (size / seconds / 1e9 for size, seconds in map(published, ("C01", "C19")))
+    assert ask("day4.dma_roof").inputs["one_way"] == round(one_way) * 1e9 == 273e9
+    assert ask("day4.dma_roof").inputs["both"] == round(both) * 1e9 == 308e9
+
+
+def test_the_queued_copy_is_six_times_the_engines():
+    assert round(QUEUED / 1e9) == 1636
+    assert (round(QUEUED / DMA, 1), round(QUEUED / BW1, 1)) == (6.0, 4.0)
+
+
+def test_95_tera_would_need_another_clock():
+    """Half of the device page's 190 TFLOPS, and what it implies."""
+    assert 190 / 2 == 95 and round(95e12 / (2 * 128 * 128) / 1e9, 1) == 2.9
+    assert round(95e12 / P1 - 1, 3) == 0.035
