@@ -13,19 +13,19 @@ from typing import Any
 # The public names of the modules of a NeuronCore; loaded on first use, so that `probe` needs
 # Python alone and the CPU's part no NKI.
 _FROM = {name: module for module, names in {
-    "chip": "Probe probe",
+    "chip": "Probe probe tested",
     "runner": "CaptureError capture",
-    "store": "Recording recordings",
-    "contributing": "contribute",
+    "store": "Recording Recordings recordings",
+    "contributing": "accept contribute",
     "plausibility": "Flag plausible plausible_time",
-    "launches": "Launch launch",
-    "measuring": "Measurement Sweep Together measure recorded sweep together",
-    "readings": "Gap gap Intervals intervals Knee knee Loop loop roofs",
-    "literature": "Published published",
+    "launches": "Launch LaunchError launch",
+    "measuring": "MeasureError Measurement Sweep Together measure modelled recorded sweep together",
+    "readings": "Gap Intervals Knee Loop Roofs gap intervals knee loop roofs",
+    "literature": "Publications Published published",
 }.items() for name in names.split()}
 _MODULES = ("host", "host_kernels", "recording", "rounds")
 
-__all__ = sorted([*_FROM, *_MODULES])  # noqa: PLE0605
+__all__ = sorted([*_FROM, *_MODULES])
 
 
 def __getattr__(name: str) -> Any:

@@ -38,6 +38,7 @@ from .recording import (
     Sweep,
     SweepPoint,
     load,
+    root,
     save,
 )
 from .rounds import Rounds, alternate
@@ -422,15 +423,6 @@ def _system() -> str:
         virtual = False
     return f"{platform.system()} {release} {platform.machine()}" + (
         ", virtual machine" if virtual else "")
-
-
-def root() -> Path | None:
-    """The book's folder: above the notebook, or above an editable install of this package."""
-    here, package = Path.cwd(), Path(__file__).resolve()
-    for folder in (here, *here.parents, *package.parents):
-        if (folder / "lib" / "roofline").is_dir():
-            return folder
-    return None
 
 
 def measure(patience: float = 1) -> HostRun:

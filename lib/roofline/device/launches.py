@@ -28,6 +28,13 @@ class LaunchError(ValueError):
         return [f"{type(self).__name__}: {self}"]
 
 
+def key_of(source_sha256: str, name: str, shapes: tuple[tuple[tuple[int, ...], str], ...],
+           parameters: Mapping[str, Any], lnc: int, chip: str) -> str:
+    """The same for the same source, shapes, parameters, cores and chip, and for no other."""
+    said = repr((source_sha256, name, shapes, sorted(parameters.items()), lnc, chip))
+    return hashlib.sha256(said.encode()).hexdigest()[:20]
+
+
 @dataclass(frozen=True, eq=False)
 class Launch:
     """One call of one kernel.
@@ -71,10 +78,8 @@ class Launch:
         return hashlib.sha256(self.file.read_bytes()).hexdigest()
 
     def key(self, chip: str) -> str:
-        """The same for the same source, shapes, parameters, cores and chip, and for no other."""
-        said = repr((self.source_sha256, self.name, self.shapes, sorted(self.parameters.items()),
-                     self.lnc, chip))
-        return hashlib.sha256(said.encode()).hexdigest()[:20]
+        """What a recording of it on this chip is found by."""
+        return key_of(self.source_sha256, self.name, self.shapes, self.parameters, self.lnc, chip)
 
     @cached_property
     def inputs(self) -> tuple[np.ndarray, ...]:
