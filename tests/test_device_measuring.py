@@ -196,6 +196,7 @@ def test_a_flagged_point_is_shown_and_said_and_in_no_fit():
     knee = found.knee()
     assert knee.plateau == pytest.approx(BYTES / 6500e-9)
     assert "1 flagged and left out" in repr(knee)
+    assert max(map(len, text.splitlines())) <= 110
 
 
 def test_a_figure_above_spec_stays_in_and_is_said():
@@ -341,6 +342,11 @@ def test_alone_no_more_than_the_share_and_nobody_takes_anything():
     found = of(8000, 8000, 8100)  # 262.1, 262.1, 258.9 GB/s
     assert "0.70 of its even share 375 GB/s (derived): no more" in found.verdict
     assert "the others take nothing of it" in found.verdict and found.even is True
+
+
+def test_cores_with_a_memory_of_their_own_split_nothing():
+    found = of(8000, 8000, 8100, chip="trn1")
+    assert "they share no stack and are even" in found.verdict and "split" not in found.verdict
 
 
 def test_a_split_that_is_not_even():

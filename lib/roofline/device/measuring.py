@@ -125,9 +125,15 @@ class Measurement:
             rows += [("W", units.show(self.count.flops, "FLOP", 4), "counted in the source"),
                      ("rate", units.show(self.rate, "FLOP/s", 4), "W / time")]
         return "\n".join([self.label, f"  {self.launch.title}", *aligned(rows, indent="  "),
-                          *(f"  flag: {flag}" for flag in self.flags),
-                          *(f"  warning: {text}" for text in self.profile.warnings
-                            if self.kind == "measured")])
+                          *wrapped(f"  flag: {flag}" for flag in self.flags),
+                          *wrapped(f"  warning: {text}" for text in self.profile.warnings
+                                   if self.kind == "measured")])
+
+
+def wrapped(lines: Iterable[str]) -> list[str]:
+    """Lines of 98 columns at most; what follows on is indented by four more than its line."""
+    return [textwrap.fill(line, 98, subsequent_indent=" " * (
+        len(line) - len(line.lstrip()) + 4)) for line in lines]
 
 
 def _shown(value: float | None, unit: str) -> str:
@@ -252,7 +258,7 @@ class Sweep(Sequence[Measurement]):
                  for one in self.left]
         told += [f"{names[id(one)]}: {textwrap.shorten(text, 400)}" for one, text in self.failures]
         return "\n".join([*(self.labels or ("no point",)), *aligned(rows, left=(0, 1, 5 + work)),
-                          *(textwrap.fill(text, 98, subsequent_indent="  ") for text in told)])
+                          *wrapped(told)])
 
 
 def _short(of: Measurement) -> str:
@@ -329,6 +335,7 @@ def measure(call: Launch, chip: str) -> Measurement:
     found = store.find(call.key(chip))
     if found is None and _runs(chip):
         from .runner import capture_launch
+        print(f"capturing {call.title} on this {chip}", flush=True)
         found = capture_launch(call)
     return modelled(call, chip) if found is None else _recorded(call, chip, found)
 
@@ -466,7 +473,8 @@ class Together:
         mean = self.total / len(self.each)
         low, high = (units.show(pick(self.rates), "B/s", 4) for pick in (min, max))
         said.append(f"All {len(self.each)} at once ({', '.join(self._kinds())}) get {low} to "
-                    f"{high}, {mean / share.value:.2f} of that share on average: the split is "
+                    f"{high}, {mean / share.value:.2f} of that share on average: "
+                    + ("the split is " if self.sharing > 1 else "they share no stack and are ")
                     + ("even." if self.even else "not even."))
         said.append(f"Alone is {self.slowdown:.2f} x that average: "
                     + ("the others take something of it." if self.slowdown > 1 + EVEN else
@@ -496,7 +504,7 @@ class Together:
         said += [f"  {name}: {flag}" for name, one in self._named() for flag in one.flags]
         return "\n".join([*labels, f"{self.alone.launch.title}; {shared}",
                           *aligned(rows, left=(0, 1, 5)),
-                          *(textwrap.fill(text, 98, subsequent_indent="  ") for text in said)])
+                          *wrapped(said)])
 
 
 def sharing(chip: str) -> int:
@@ -528,6 +536,7 @@ def together(call: Launch, chip: str, cores: Iterable[int] | None = None) -> Tog
            "model knows one core at a time")
     if not found and _runs(chip):
         from .runner import CaptureError, capture_together
+        print(f"capturing {call.title} on cores {', '.join(map(str, meant))} at once", flush=True)
         try:
             found = dict(zip(meant, capture_together(call, meant), strict=True))
         except CaptureError as error:  # what was measured alone is kept

@@ -7,7 +7,6 @@ Ignores   how they were made (measuring), what others published (literature)
 """
 
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +23,7 @@ from ..profile import Profile
 from ..table import aligned
 from ..timeline import MATMUL, Spans
 from . import store
-from .measuring import KINDS, MeasureError, Measurement, Sweep
+from .measuring import KINDS, MeasureError, Measurement, Sweep, wrapped
 from .plausibility import excluded, plausible
 
 EVEN = 0.05  # an interval that is off by no more, or by 1 ns, follows the rule
@@ -93,7 +92,7 @@ class Knee:
     def __repr__(self) -> str:
         said = [f"{self.kind}: " * bool(self.kind) + self.verdict, f"  rule: {self.rule}",
                 f"  {len(self.sizes)} points{''.join(f'; {n}' for n in self.notes)}"]
-        return "\n".join(textwrap.fill(text, 98, subsequent_indent="    ") for text in said)
+        return "\n".join(wrapped(said))
 
 
 def knee(sizes: Sequence[float], rates: Sequence[float], share: float = 0.95, *,
@@ -162,16 +161,19 @@ class Loop:
     work      dtype -> FLOPs of the matmuls that start in it, transposes left out
     matmuls   how many those are, as rows of the profile
     words     which stretch of the profile it is
+    source    W of the source; None where there is none
     whole     from the first matmul to the last; itself where this is it
     """
 
     label: str
+    title: str
     machine: Machine
     profile: Profile
     window: tuple[int, int]
     work: Mapping[str, int]
     matmuls: int
     words: str
+    source: int | None = None
     _whole: "Loop | None" = field(default=None)
 
     @property
@@ -217,9 +219,12 @@ class Loop:
                 ("W", units.show(self.flops, "FLOP", 4), "of these, transposes left out"),
                 ("P", units.show(self.rate, "FLOP/s", 4),
                  f"W / window; {self.share:.1%} of spec, {peak}")]
-        lines = [self.label, *aligned(rows, indent="  ")]
+        lines = [self.label, f"  {self.title}", *aligned(rows, indent="  ")]
         if self._whole and self._whole.window != self.window:
             lines.append(f"  from the first matmul to the last: {_rate(self._whole)}")
+        if self.source not in (None, self.whole.flops):
+            lines.append(f"  note: the source counts {units.show(self.source or 0, 'FLOP', 4)}, "
+                         f"the profile {units.show(self.whole.flops, 'FLOP', 4)}")
         return "\n".join([*lines, *_causes(self.ledger)])
 
 
@@ -252,6 +257,8 @@ def loop(of: Measurement | Profile, chip: str | Machine | None = None) -> Loop:
     on = of.machine if isinstance(of, Measurement) and chip is None else _machine(profile, chip)
     label = of.label if isinstance(of, Measurement) else f"{profile.kind}: " + str(
         profile.provenance.get("label") or profile.name)
+    title = of.launch.title if isinstance(of, Measurement) else profile.name
+    source = of.count.flops if isinstance(of, Measurement) else None
     timeline = profile.timeline
     if timeline is None:
         raise MeasureError(f"{profile.name}: the profile is a summary, and a loop is a part of a "
@@ -269,7 +276,8 @@ def loop(of: Measurement | Profile, chip: str | Machine | None = None) -> Loop:
             raise MeasureError(f"{profile.name}: the profile does not tell what its matmuls "
                                "multiply, so there is no rate. Record it with a newer profiler")
         inside = int(((start >= since) & (start < until)).sum())
-        return Loop(label, on, profile, (since, until), work, inside, words, whole)
+        return Loop(label, title, on, profile, (since, until), work, inside, words,
+                    source, whole)
 
     said = "from the first matmul to the last"
     if "packets" in timeline.unknown:
@@ -360,8 +368,7 @@ class Intervals(Sequence[Interval]):
         about = "; ".join(filter(None, (self.least.source, self.least.holds)))
         said = [self.verdict, f"  {self.least.text} ({self.least.kind}: {about}); the clock is "
                 f"{self.clock.text} ({self.clock.kind})"]
-        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), *(
-            textwrap.fill(text, 98, subsequent_indent="  ") for text in said)])
+        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), *wrapped(said)])
 
 
 def intervals(of: Sweep | Sequence[Measurement]) -> Intervals:
@@ -489,7 +496,7 @@ def gap(of: Measurement | Loop) -> Gap:
     a measurement that computes for longer than it moves, against the Tensor Engine.
     """
     if isinstance(of, Loop):
-        return Gap(of.label, f"{of.profile.name}, {of.words}", of.flops, "FLOP/s", of.ledger)
+        return Gap(of.label, f"{of.title}, {of.words}", of.flops, "FLOP/s", of.ledger)
     count: Count = of.count
     times = of.machine.entitle(count).times
     if not count.flops or times[of.machine.slow_link] > times["compute"]:
@@ -513,11 +520,11 @@ class Roofs(dict[str, Spec]):
         self.chip, self.left_out = chip, tuple(left_out)
 
     def __repr__(self) -> str:
-        lines = aligned([(fact, spec.text, spec.kind, f"{spec.holds}; {spec.source}")
-                         for fact, spec in self.items()]) if self else [
-            f"no measured roof of {self.chip}: no recording to take one from; run Day 4 on a "
-            f"{self.chip} to make some"]
-        return "\n".join([*lines, *(f"  left out: {text}" for text in self.left_out)])
+        lines = [line for fact, spec in self.items() for line in (
+            f"{fact}: {spec.text} ({spec.kind})", f"    {spec.holds}", f"    {spec.source}")]
+        lines += [f"no measured roof of {self.chip}: no recording to take one from; run Day 4 on "
+                  f"a {self.chip} to make some"] * (not self)
+        return "\n".join(wrapped([*lines, *(f"  left out: {text}" for text in self.left_out)]))
 
 
 @dataclass(frozen=True, eq=False)
