@@ -45,6 +45,8 @@ NOT_AN_ANSWER: dict[tuple[str, str, str], str] = {
         "the dot product's rate again, on purpose: the question is what more P changes",
     ("day1/roofline.ipynb", "day1.reuse_measured", "I"):
         "another kernel: the live figure lists blocks of 16 at the same intensity",
+    ("day4/measured_roofs.ipynb", "day4.copy", "bytes"):
+        "64 MiB in and out is also what a published row, C24, read one way: listed in its table",
 }
 
 
