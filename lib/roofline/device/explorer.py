@@ -39,22 +39,30 @@ class CaptureError(RuntimeError):
 
 BUSY = ("another process holds the core, or the runtime pairs cores otherwise. `neuron-ls` names "
         "it: end it (a notebook's kernel holds cores until it is shut down), or pass another core=")
-# What the tools' words mean. NRT_*: nrt_status.rst and nrt-troubleshoot.rst; the flags' effects:
-# how-to-profile-workload.rst, troubleshooting.rst; the rest is what users of 2.31 and 2.32 report.
+# What the tools' words mean. NRT_*: nrt_status.rst; 5 GB, the overflow: troubleshooting.rst,
+# use-neuron-profile.rst; "not available" and "busy": not documented, users of 2.31 and 2.32 report.
 MEANINGS = tuple((re.compile(pattern, re.IGNORECASE), said) for pattern, said in (
-    (r"NRT_EXEC_NC_BUSY|locked \(in use\)|cores? busy|cores?(\(s\))? not available"
-     r"|device or resource busy", BUSY),
+    (r"NRT_EXEC_NC_BUSY|NRT_LOAD_NOT_ENOUGH_NC|locked \(in use\)|cores? busy"
+     r"|cores?(\(s\))? not available|device or resource busy", BUSY),
     (r"no space left on device",
      "the disk is full: free some space; a capture needs several times the size of its trace"),
-    (r"status notification queue|NRT_QUEUE_FULL",
+    (r"NRT_EXEC_SW_NQ_OVERFLOW|notification queue",
      "with DGE notifications a kernel of many transfers overflows the device's queue: leave out "
      "dge=True, or take fewer transfers"),
-    (r"failed to allocate|NRT_RESOURCE|out of memory|cannot allocate memory",
+    (r"failed to allocate|NRT_RESOURCE|NRT_FAIL_HOST_MEM_ALLOC|out of memory"
+     r"|cannot allocate memory",
      "memory ran out: profiling takes some 5 GB of HBM on Trn2. End other processes on the device, "
      "or take smaller arrays"),
-    (r"NRT_UNSUPPORTED_NEFF_VERSION|NRT_INVALID_NEFF|incompatible.*(arch|target)",
-     "the compiled kernel is not for this chip or runtime: the versions of nki, the runtime and "
-     "the tools must be of one SDK (the probe lists them)"),
+    (r"NRT_UNSUPPORTED_NEFF_VERSION",
+     "the runtime does not know this kind of NEFF: nki, runtime and tools have to be of one SDK "
+     "(the probe lists them)"),
+    (r"NRT_EXEC_OOB",
+     "an indirect transfer reads or writes outside of its tensor: check the indices"),
+    (r"NRT_EXEC_HW_ERR|NRT_HW_ERROR|NRT_EXEC_UNIT_UNRECOVERABLE",
+     "the hardware reports an error: run it again, and if it stays, stop and start the instance"),
+    (r"NRT_INVALID\b|NRT_EXEC_BAD_INPUT",
+     "the runtime refuses an input or the NEFF: names and sizes of the inputs, the logical cores "
+     "(lnc=) and the chip have to be those it was compiled for"),
     (r"unknown (flag|option)",
      "this version of the tool is another than the documents describe: update aws-neuronx-tools"),
     (r"NRT_TIMEOUT|execution timeout|timed out",
@@ -212,7 +220,7 @@ def capture(bench: Bench, inputs: Sequence[tuple[str, Path]], dge: bool) -> Shot
             raise
         said = bench.run("capture", capture_command(inputs, dge, outputs=False))
     trace = _trace(bench)
-    return Shot(trace, "_exec_2" in trace.name, _outputs(bench.folder, said, before))
+    return Shot(trace, "_exec_2" in trace.name, _outputs(bench.folder, said, {*before, bench.log}))
 
 
 def capture_command(inputs: Sequence[tuple[str, Path]], dge: bool, outputs: bool = True
@@ -268,13 +276,10 @@ def summary(bench: Bench, trace: Path) -> Path:
     path = bench.folder / "summary.json"
     path.write_text(found, encoding="utf-8")
     try:
-        profile = read(path)
-        seconds = profile.needs("total_time")
+        read(path).needs("total_time")
     except ProfileError as error:
         raise bench.error("view, summary", str(error).removesuffix("."),
                           "Run the command of the log by hand") from None
-    if not seconds:
-        raise bench.error("view, summary", "total_time is 0", "No execution was profiled")
     return path
 
 

@@ -436,11 +436,19 @@ def flags_of(found: Profile, made: Made, want: Wanted) -> list[Flag]:
                           f"of {made.call.lnc}"))
     if want.counted is None:
         return flags
-    with contextlib.suppress(ProfileError):  # counters that are unknown
-        if any(profile.compare(want.counted, found)[DOUBLING]):
-            flags.append(Flag("doubled", "every core did all of it: the profile has just twice "
-                              "the source's FLOPs and bytes"))
+    if _doubled(found, made):
+        flags.append(Flag("doubled", "every core did all of it: the profile has just twice the "
+                          "FLOPs and bytes of one core's run"))
     return [*flags, *plausible(found, want.counted, made.here.chip)]
+
+
+def _doubled(found: Profile, made: Made) -> bool:
+    """Whether two cores did what one would do alone, each; at LNC 2 they should share it."""
+    call = made.call
+    alone = replace(call, kernel=getattr(call.kernel, "function", call.kernel), lnc=1)
+    with contextlib.suppress(ProfileError, nki.NkiValidationError, Uncounted):  # cannot be told
+        return any(profile.compare(alone.counted(made.here.chip or ""), found)[DOUBLING])
+    return False
 
 
 def _provenance(made: Made, found: Profile) -> dict[str, Any]:
