@@ -1,6 +1,6 @@
 """Day 4's own numbers, as arithmetic a reader can redo, beside the published rows they stand for.
 
-Nothing here comes from `problems` or `machine`: the guides' figures are typed once, in their
+No expectation here comes from `problems` or `machine`: the guides' figures are typed once, in their
 sources' units, and everything else is arithmetic on them.
 """
 
@@ -9,7 +9,7 @@ import csv
 import pytest
 from pages import ROOT
 
-from roofline import ask
+from roofline import ask, machine
 from roofline.check import ProblemError, WrongAnswer
 
 GIB, MIB, KIB = 2**30, 2**20, 2**10
@@ -29,6 +29,7 @@ FIRST = 2 * 96 * MIB
 PASS = 2 * 384 * 1536 * 1024
 OPERANDS = 2 * 1536 * (384 + 1024)
 ROW = 512 / (512 / 17e9 + 25e-9), 4096 / (4096 / 17e9 + 25e-9)
+LONE = 448_266_240 / 1084.8e-6  # AdamW step in fp32, published
 SHAPED = 2 * 2 * 4096 * 6144
 
 NUMBERS = {
@@ -65,6 +66,8 @@ NUMBERS = {
     "day4.share": dict(above=400 / 375 - 1, ridge_alone=P2 / 400e9, ridge_beside=P2 / 358e9,
                        T_alone=150e-6, T_beside=60e6 / 358e9, side_alone="compute",
                        side_beside="memory", one="alone", all="beside"),
+    "day4.lone": dict(BW=LONE, times=LONE / 375e9, each=LONE / 16, excluded="small",
+                      need=2 * LONE, both="no"),
     "day4.lnc": dict(W_shown=18.186e9, Q_shown=22.68e6, rate=18.186e9 / 240e-6,
                      useful=9.093e9 / 240e-6, T_split=120e-6, sign="count"),
     "day4.above": dict(P=95e12, spec=P1, ratio=95e12 / P1, fits=95e12 / 32_768,
@@ -145,6 +148,9 @@ SLIPS = {
                    ("ridge_alone", P2 / 358e9, "other of the two"),
                    ("ridge_beside", 2 * P2 / 358e9, "pair"), ("T_alone", 20e-6, "device"),
                    ("T_beside", 150e-6, "other of the two")],
+    "day4.lone": [("BW", 2 * LONE, "both directions"), ("times", LONE / 716e9, "stack"),
+                  ("each", LONE / 32, "all cores"), ("need", LONE, "one core"),
+                  ("need", 750e9, "even share")],
     "day4.lnc": [("W_shown", 9.093e9, "split"), ("Q_shown", 11.34e6, "split"),
                  ("rate", 9.093e9 / 240e-6, "one core's"),
                  ("useful", 18.186e9 / 240e-6, "same work again"), ("T_split", 240e-6, "at work")],
@@ -255,6 +261,7 @@ def right(id, name, seeds=60):
     ("day4.plausible", "do", {"use", "check", "exclude"}),
     ("day4.ways", "roof", {"one", "both"}), ("day4.first", "binds", {"dma", "hbm"}),
     ("day4.engines", "binds", {"dma", "hbm"}),
+    ("day4.lone", "excluded", {"small", "none"}), ("day4.lone", "both", {"yes", "no"}),
     ("day4.share", "side_alone", {"memory", "compute"}),
     ("day4.do.cores", "split", {"even", "uneven"}), ("day4.do.cores", "alone", {"more", "same"})])
 def test_every_outcome_comes_up(id, name, all_of_them):
@@ -312,6 +319,12 @@ def test_published_rows_behind_the_questions():
     one_way, both = (size / seconds / 1e9 for size, seconds in map(published, ("C01", "C19")))
     assert ask("day4.dma_roof").inputs["one_way"] == round(one_way) * 1e9 == 273e9
     assert ask("day4.dma_roof").inputs["both"] == round(both) * 1e9 == 308e9
+
+
+def test_the_lone_core_is_the_registered_one():
+    figure = machine.trn2.facts["lone_core_bandwidth"].value
+    assert pytest.approx(LONE, rel=1e-3) == figure
+    assert LONE > 16 * 23e9 and 2 * LONE > 716e9
 
 
 def test_the_queued_copy_is_six_times_the_engines():

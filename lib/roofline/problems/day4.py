@@ -28,8 +28,8 @@ TRN1, TRN2 = machine.trn1, machine.trn2
 DEVICE = TRN2.at("device")
 FACTS1, FACTS2 = ({name: spec.value for name, spec in chip.facts.items()} for chip in (TRN1, TRN2))
 CORES1, CORES2 = (int(chip.at("device").facts["cores"].value) for chip in (TRN1, TRN2))
-STACK, SHARING = (DEVICE.facts[name].value for name in (
-    "hbm_stack_bandwidth", "cores_per_hbm_stack"))
+STACK, SHARING = DEVICE.facts["hbm_stack_bandwidth"].value, int(
+    DEVICE.facts["cores_per_hbm_stack"].value)
 PARTITIONS, ENGINES, LANES = (int(FACTS1[name]) for name in (
     "pmax", "dma_engines", "dma_partitions_per_engine"))
 EACH, MOST = FACTS1["dma_engine_bandwidth"], FACTS1["dma_engine_theoretical"]
@@ -37,7 +37,6 @@ ROWS, COLUMNS, N_MAX, FLOOR = (int(FACTS1[name]) for name in (
     "tensor_array_rows", "tensor_array_columns", "gemm_moving_fmax",
     "matmul_min_initiation_interval"))
 P1, P2, BW1, BW2 = TRN1.peak("bf16"), TRN2.peak("bf16"), TRN1.bw(), TRN2.bw()
-LONE = FACTS2["lone_core_bandwidth"]
 P_BF16 = BYTES["bf16"]
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -684,8 +683,7 @@ def _passes(r: random.Random) -> dict[str, float]:
         "first pass has to wait for operands, and the passes after it take {t} together. Find W of "
         "the passes after the first, the P that they reach and its share of the spec. Which P does "
         "the whole loop give? How long do the operands take to arrive, at least? What is wrong "
-        "with the window from the first matmul on? And why is the loop's own work enough for P, "
-        "whatever its result?",
+        "with the window from the first matmul on? And why can no pass have been left out?",
     fixed=dict(M=384, K=1536, N=1024, passes=5, whole=95e-6, t=64e-6, spec=P1, BW=BW1),
     units=dict(whole="s", t="s", spec="FLOP/s", BW="B/s"),
     draw=_passes)
@@ -875,6 +873,60 @@ def share(P: float, share: float, alone: float, beside: float, Q: float, I: floa
                  label="A kernel on one core")
     yield Choice("all", "beside", which, "Each core has only that while all the others pull too.",
                  {"alone": "No core is alone then.", "share": spec}, label="A kernel on all cores")
+
+
+@problem(
+    "day4.lone",
+    ask="A kernel on one Trn2 core, the others idle, moved {Q} over HBM in {t}. Which rate is "
+        f"that, and how many times the even share of {band(BW2)}? What did each of the {ENGINES} DMA "
+        f"engines carry? Documents give an engine {band(FACTS2['dma_engine_bandwidth'])} and "
+        f"{band(MOST)}: which of them does the run exclude as a limit? One HBM stack has "
+        f"{band(STACK)} for {SHARING} cores: what would both need at that rate, and can both have "
+        "it?",
+    fixed=dict(Q=448_266_240, t=1084.8e-6), units=dict(Q="B", t="s"),
+    draw=lambda r: (lambda Q, bw: dict(Q=Q, t=float(f"{Q / bw:.4g}")))(
+        r.choice((120, 240, 360, 500)) * 10**6,
+        r.choice((325, 335, 345, 385, 395, 405, 425)) * 1e9))
+def lone(Q: int, t: float) -> Iterator[AnyPart]:
+    bw, small = Q / t, FACTS2["dma_engine_bandwidth"]
+    each = bw / ENGINES
+    yield Part("BW", bw, "B/s", f"Q / t = {Q:,} bytes / {time(t)}",
+               {"doubled: Q has both directions already": 2 * bw, BITS: 8 * bw,
+                "divided among the cores of the stack": bw / SHARING}, label="Rate of the core")
+    yield Part("times", bw / BW2, "", f"rate / share = {band(bw)} / {band(BW2)}",
+               {"over the stack, not over one core's share": bw / STACK,
+                "over the device": bw / DEVICE.bw(),
+                "doubled: Q has both directions already": 2 * bw / BW2},
+               label="Times the even share", follows=("/", "BW", BW2),
+               extra={UPSIDE_DOWN: BW2 / bw, "what exceeds 1": bw / BW2 - 1})
+    yield Part("each", each, "B/s", f"rate / engines = {band(bw)} / {ENGINES}",
+               {"over the engines of all cores of the stack": each / SHARING,
+                f"over the {LANES} partitions of an engine": bw / LANES,
+                "over the partitions, not over the engines": bw / PARTITIONS},
+               label="Carried by one engine", follows=("/", "BW", float(ENGINES)))
+    right = "small" if small < each <= MOST else "none" if each <= small else "both"
+    yield Choice("excluded", right,
+                 {"small": f"{band(small)}, the smaller one", "none": "neither",
+                  "both": "both", "large": f"{band(MOST)}, the larger one"},
+                 f"An engine carried {band(each)} on average, so a limit lies no lower.",
+                 _others(right, {"small": "The run stays within it.",
+                                 "none": "Hold what an engine carried against both figures.",
+                                 "both": "The larger figure is not reached.",
+                                 "large": "What passes the larger figure has passed the smaller "
+                                          "one first."}), label="Which one is excluded?")
+    need = SHARING * bw
+    yield Part("need", need, "B/s", f"cores × rate = {SHARING} × {band(bw)}",
+               {"one core alone": bw, "all cores of the device": CORES2 * bw,
+                "the even share of both": SHARING * BW2}, label="What both would need",
+               follows=("*", "BW", float(SHARING)))
+    fits = "yes" if need <= STACK else "no"
+    yield Choice("both", fits,
+                 {"yes": "they can: the stack has enough",
+                  "no": "they cannot: a core alone gets more than its part"},
+                 f"{band(need)} against {band(STACK)}.",
+                 _others(fits, {"yes": "Hold what both need against what the stack has.",
+                                "no": "Hold what both need against what the stack has."}),
+                 label="Can both have it?")
 
 
 @problem(
