@@ -142,6 +142,7 @@ def test_chips_without_logical_cores(place, name, key, header):
     found = chip.probe()
     assert (found.runs, found.chip) == (True, key)
     assert (found.lnc, found.cores, found.physical_cores) == (1, 2, 2)
+    assert found.told["physical cores"] == "of a device: neuron-ls"
     assert "LNC" not in found.verdict and "2 cores each" in found.verdict
     assert found.launch.startswith("kernel(...)")
 
@@ -263,6 +264,8 @@ def test_several_devices(place):
     place.neuron_ls(*(entry(n) for n in (0, 1, 2)))
     found = chip.probe()
     assert found.devices == 4
+    assert [node.name for node in chip._numbered(place.root / "dev")] == [
+        "neuron0", "neuron1", "neuron2", "neuron10"]
     assert any("neuron-ls lists 3 device(s)" in note for note in found.notes)
 
 
@@ -476,6 +479,20 @@ def test_a_command_that_hangs_leaves_no_child(place):
     assert "no answer" in chip.probe().why
     state = Path(f"/proc/{pid.read_text().strip()}/stat")
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_neuron_ls_that_hangs_is_asked_once(place):
+    place.ready()
+    place.command("neuron-ls", f"echo asked >> {place.root}/asked; exec /bin/sleep 60")
+    chip.probe()
+    assert (place.root / "asked").read_text() == "asked\n"
+
+
+def test_endless_output_is_not_kept(place, monkeypatch):
+    monkeypatch.setattr(chip, "MOST", 1000)
+    place.command("neuron-ls", "while :; do echo 0123456789; done")
+    said = chip.ask(place.installation(), "neuron-ls")
+    assert "no answer" in said.failed and 1000 <= len(said.out) < 2 * 1000
 
 
 def test_a_command_stuck_in_the_driver_is_given_up(place, monkeypatch):
