@@ -23,17 +23,28 @@ from pages import ROOT
 
 from roofline import gaps, neuroncore, nki, profile
 from roofline.device import contributing, launch, store
+from roofline.device.launches import key_of
 from roofline.device.plausibility import Flag
 from roofline.device.recording import RecordingError
 from roofline.profile.facts import UNSURE
 
 KERNEL = b"def copy(x):\n    return x\n"
-KEY = "0123456789abcdef0123"
 SAID = {
     "kind": "measured", "chip": "trn2", "instance": "trn2.3xlarge", "lnc": 1, "cores": [0],
     "kernel": "copy", "shapes": [[128, 2048]], "dtypes": ["bf16"], "parameters": {"elements": 64},
     "execution": "second of 2", "warm": True, "date": "2026-08-21T12:30:00Z", "python": "3.12.3",
     "nki": "0.6.0", "compiler": "2.27.1.0", "explorer": "2.31.24.0"}
+
+
+def key_for(said=SAID, kernel=KERNEL):
+    """The key of the launch that provenance tells of."""
+    shapes = tuple((tuple(shape), dtype) for shape, dtype in zip(
+        said["shapes"], said["dtypes"], strict=True))
+    return key_of(hashlib.sha256(kernel).hexdigest(), said["kernel"], shapes, said["parameters"],
+                  said["lnc"], said["chip"])
+
+
+KEY = key_for()
 Q = 2 * 128 * 2048 * 2  # bytes of the copy, in and out
 
 
@@ -58,8 +69,9 @@ def copied(seconds=5e-6, **more):
         "transpose_flops": 0}, **more})
 
 
-def keep(of=None, *, key=KEY, flags=(), when=None, kernel=KERNEL, **said):
+def keep(of=None, *, flags=(), when=None, kernel=KERNEL, **said):
     """Save a profile as a capture would."""
+    key = key_for({**SAID, **said}, kernel)
     with store.part() as folder:
         profile.write(of or copied(), folder / "timeline.json")
         (folder / "log.txt").write_text("it ran\n")
@@ -223,6 +235,15 @@ def test_no_folder_is_no_recording():
     there = store.recordings()
     assert len(there) == 0 and there.problems == () and store.find(KEY) is None
     assert repr(there) == "no recordings"
+
+
+def test_a_folder_that_cannot_be_listed_is_said(book):
+    (book / "work").mkdir()
+    (book / "work/recorded").write_text("a file in its place\n")
+    (one,) = store.recordings().problems
+    assert one.why.endswith("work/recorded: cannot be read (Not a directory). Make the folder "
+                            "readable")
+    assert store.find(KEY) is None
 
 
 def test_files_and_hidden_folders_beside_them_are_nothing(book):
@@ -776,7 +797,8 @@ def test_a_real_capture_comes_through_and_its_paths_do_not(file):
         pytest.skip(f"../shared/reference/real-profiles/{file} is not here")
     with store.part() as folder:
         shutil.copy(path, folder / "timeline.json")
-        kept = store.save(folder, key=KEY, kernel=KERNEL, provenance={**SAID, "lnc": 2})
+        said = {**SAID, "lnc": 2}
+        kept = store.save(folder, key=key_for(said), kernel=KERNEL, provenance=said)
     place = contributing.contribute(kept)
     assert contributing.accept(place) == []
     was, back = kept.profile, store.load(place).profile
@@ -999,6 +1021,15 @@ def test_bytes_are_checked_where_the_work_is_unknown():
         fast.counted()
     with pytest.raises(RecordingError, match="implausible: 1 us"):
         contributing.contribute(keep(fast))
+
+
+@pytest.mark.parametrize("other", [{"parameters": {"elements": 128}}, {"shapes": [[128, 4096]]},
+                                   {"dtypes": ["fp32"]}, {"kernel": "read"}, {"lnc": 2}])
+def test_another_call_than_the_keys_is_not_taken(other):
+    place = contributing.contribute(keep())
+    edit_provenance(place, **other)
+    assert contributing.accept(place) == [
+        "its key is not that of its source, shapes, parameters, LNC and chip"]
 
 
 def test_a_profile_of_another_instance_is_not_taken():

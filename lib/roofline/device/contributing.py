@@ -35,6 +35,7 @@ from ..count import Count
 from ..profile import Profile, ProfileError, read, write
 from ..profile.columns import printable
 from . import store
+from .launches import key_of
 from .plausibility import Flag, plausible
 from .recording import RecordingError
 from .store import Recording
@@ -254,6 +255,11 @@ def _unfit(of: Recording) -> list[str]:
         wrong.append(f"instance: expected one like trn2.3xlarge, got {printable(instance, 40)}")
     elif instance and not instance.startswith(of.chip):
         wrong.append(f"a {instance} has no {of.chip}")
+    shapes = tuple((tuple(shape), dtype) for shape, dtype in zip(
+        said["shapes"], said["dtypes"], strict=True))
+    if of.key != key_of(said["kernel_sha256"], of.kernel, shapes, said["parameters"], said["lnc"],
+                        of.chip):
+        wrong.append("its key is not that of its source, shapes, parameters, LNC and chip")
     return wrong
 
 

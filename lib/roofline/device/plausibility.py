@@ -2,12 +2,13 @@
 
 Question  is it shorter than the least time that any registered figure allows, or than the sheet's?
 Answer    plausible(profile, count) -> flags: "implausible", "above spec", or none
-Assumes   the count is that of the work that was timed: of the window, where it is a window
+Assumes   the count is that of the work that was timed: of the window, where it is a window; the
+          bytes go through the shared DMA engines, not through the GPSIMD Engine's own (Trainium2)
 Ignores   how much longer than that it took (gaps), and whether the outputs were right (runner)
 
 Two least times of the same Count, both from `machine`:
 
-- The most generous one. Every byte of HBM goes through a DMA engine, so the bytes take at least
+- The most generous one. Each byte of HBM goes through a DMA engine, so the bytes take at least
   Q over the largest figure registered for all DMA engines of the cores that worked. W takes at
   least the sum of W_d over P_d, where P_d is the array times its clock: no engine does more.
   A shorter time is "implausible": kept, and left out of roofs and fits.

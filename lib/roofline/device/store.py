@@ -398,19 +398,26 @@ def home() -> Path:
     return (recording.root() or Path.cwd()) / "work" / "recorded"
 
 
-def folders() -> list[Path]:
+def folders(unread: list[Problem] | None = None) -> list[Path]:
     """Every folder that may be a recording, one's own first, the newest first.
 
     ROOFLINE_RECORDED=1 in the environment leaves out one's own.
+    unread   gets what is there and cannot be listed
     """
     own = [] if os.environ.get("ROOFLINE_RECORDED") == "1" else [home()]
     shipped = [(recording.root() or Path.cwd()) / SHIPPED]
     found = []
     for base in (*own, *shipped):
-        with contextlib.suppress(OSError):
+        try:
             some = [path for path in base.iterdir()
                     if not path.name.startswith(".") and path.is_dir()]
             found += sorted(some, key=_stamp, reverse=True)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if unread is not None:
+                unread.append(Problem(base.name, f"{base}: cannot be read ({error.strerror}). "
+                                                 "Make the folder readable"))
     return found
 
 
@@ -425,8 +432,9 @@ def recordings(chip: str | None = None, kernel: str | None = None) -> Recordings
 
     Bad folders stop nothing: `.problems` says what is wrong with each.
     """
-    found, problems = [], []
-    for folder in folders():
+    found: list[Recording] = []
+    problems: list[Problem] = []
+    for folder in folders(problems):
         try:
             one = _listed(folder)
             if chip in (None, one.chip) and kernel in (None, one.kernel):
