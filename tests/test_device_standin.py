@@ -318,7 +318,8 @@ def test_a_summary_goes_to_stdout_alone(viewed):
     ({"summary": "cut"}, lambda out: out.startswith("{") and not out.rstrip().endswith("}")),
     ({"summary": "none"}, lambda out: json.loads(out) == {}),
     ({"summary": "two"}, lambda out: len(json.loads(out)) == 2),
-    ({"log_lines": True}, lambda out: json.loads(out.splitlines()[-1])),
+    ({"log_lines": "text"}, lambda out: json.loads(out.splitlines()[-1])),
+    ({"log_lines": "json"}, lambda out: len(list(map(json.loads, out.splitlines()))) == 2),
     ({"absent": ["hardware_flops"]}, lambda out: '"hardware_flops"' not in out),
     ({"throttle": True}, lambda out: "throttle_active_nc0_time_ns" in out),
 ])

@@ -114,7 +114,7 @@ def _packages(site: Path, frameworks: list[str]) -> None:
         shutil.copy(HERE / f"fake_{name}.py", target / "__init__.py")
     for own in ("device", "neff"):
         shutil.copy(HERE / f"{own}.py", site / "nki")
-    for name in ("nki", "neuronx-cc", *frameworks):
+    for name in ("nki", "neuronx-cc", *frameworks, *["libneuronxla"] * ("jax" in frameworks)):
         known = site / f"{name.replace('-', '_')}-{VERSIONS[name]}.dist-info"
         known.mkdir(exist_ok=True)
         (known / "METADATA").write_text(

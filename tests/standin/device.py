@@ -50,7 +50,7 @@ CHIPS = {
                  ("trn2", "gen3"), 2.4, 1.2, 716e9),
 }
 VERSIONS = {"nki": "0.6.0+stand-in", "neuronx-cc": "2.27.5334.0+stand-in",
-            "jax": "0.10.0+stand-in", "torch": "2.9.1+stand-in",
+            "jax": "0.10.0+stand-in", "libneuronxla": "3.0+stand-in", "torch": "2.9.1+stand-in",
             "torch_neuronx": "2.9.0.2.15+stand-in"}
 EXPLORER = "2.32.28.0%kaena-tools/2.32@stand-in"
 DEFAULTS: dict[str, Any] = {
@@ -72,7 +72,7 @@ DEFAULTS: dict[str, Any] = {
     "outputs": "",      # of the run: "zeros", "nan", "shape", "one" (one value off), "scaled:2"
     "saved": "",        # of the capture, the same words
     "doubling": False,  # LNC=2: every core does all of it
-    "log_lines": False,  # words on stdout before the summary
+    "log_lines": "",    # on stdout before the summary: "text", or "json", an object a line
     "summary": "",      # "empty", "cut", "none" (no session), "two" sessions
     "json": "",         # "empty" (0 bytes), "object" ({}), "fails"
     "parquet": "",      # "fails"
@@ -80,6 +80,7 @@ DEFAULTS: dict[str, Any] = {
     "throttle": False,  # events, and their keys
     "reply": "",        # a file of the real profiler that `view` answers with
     "overflow": False,  # --enable-dge-notifs: the status notification queue overflows
+    "counters": True,   # whether /sys counts executions
     # how long things take on the host
     "exec_s": 0.0, "capture_s": 0.0,
     "frameworks": [],   # "jax", "torch"
@@ -237,8 +238,11 @@ def write_sysfs(folder: Path, chip: Chip) -> None:
             path.write_text(f"{value}\n")
 
 
-def counted(folder: str | Path, chip: Chip, core: int, times: int) -> None:
+def counted(folder: str | Path, told: Mapping[str, Any], core: int, times: int) -> None:
     """Add executions to a physical core's counters."""
+    if not told["counters"]:
+        return
+    chip = CHIPS[told["chip"]]
     number, index = divmod(core, chip.cores)
     counter = node(folder, number) / f"neuron_core{index}" / "stats/other_info/inference_count"
     for kind in ("total", "present"):

@@ -110,7 +110,7 @@ def _launch(kernel: Kernel, args: tuple, kwargs: dict[str, Any]) -> Any:
     if told["fail"] == "run":
         raise device.NrtError("NRT_EXEC_HW_ERR_NC_UE(1202): the stand-in was told to fail")
     for core in device.visible(chip, os.environ)[:lnc]:
-        device.counted(_FOLDER, chip, core, 1)
+        device.counted(_FOLDER, told, core, 1)
     found = [_back(out, framework) for out in outputs]
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -154,6 +154,8 @@ def _compiled(kernel: Kernel, plain: Any, target: str, done: Any, outputs: list[
     bound = inspect.signature(kernel.function).bind(*plain[0], **plain[1])
     inputs = [(name, np.ascontiguousarray(value)) for name, value in bound.arguments.items()
               if isinstance(value, np.ndarray)]
+    if framework != "numpy":  # the graph's inputs; their names are not documented
+        inputs = [(f"input{i}", value) for i, (_, value) in enumerate(inputs)]
     header = {
         "kernel": kernel.__name__, "target": target, "lnc": kernel.lnc,
         "inputs": [_tensor(name, array) | {"sha256": neff.digest(array.tobytes())}

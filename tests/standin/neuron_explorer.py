@@ -130,7 +130,7 @@ def capture(folder: str, told: dict[str, Any], flags: dict[str, str], rest: list
     times, nth = number(flags, "num-exec", 1), number(flags, "profile-nth-exec", 1)
     profiled = [] if "disable-profile" in flags or not nth else [
         i for i in range(1, times + 1) if i % nth == 0]
-    execute(folder, told, chip, cores, times)
+    execute(folder, told, cores, times)
     if told["overflow"] and "enable-dge-notifs" in flags:
         device.stop("failed to execute model: NRT_EXEC_SW_NQ_OVERFLOW(1204)")
     if told["full_disk"]:
@@ -176,8 +176,7 @@ def given(header: dict[str, Any], rest: list[str]) -> bool:
     return same
 
 
-def execute(folder: str, told: dict[str, Any], chip: device.Chip, cores: list[int],
-            times: int) -> None:
+def execute(folder: str, told: dict[str, Any], cores: list[int], times: int) -> None:
     """Run so often, and let the counters of /sys tell it meanwhile."""
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(1) or sys.exit(143))
@@ -187,7 +186,7 @@ def execute(folder: str, told: dict[str, Any], chip: device.Chip, cores: list[in
         step = min(times - done, max(1, int(0.01 / told["exec_s"])) if told["exec_s"] else 1000)
         time.sleep(step * told["exec_s"])
         for core in cores:
-            device.counted(folder, chip, core, step)
+            device.counted(folder, told, core, step)
         done += step
 
 
@@ -281,7 +280,9 @@ def summary(folder: str, told: dict[str, Any], flags: dict[str, str],
         device.hang(folder, told)
     if told["fail"] == "summary":
         device.stop("ERRO[0003] failed to compute summary metrics")
-    if told["log_lines"]:
+    if told["log_lines"] == "json":
+        print('{"level":"info","msg":"Processing 1 of 1 profiles"}')
+    elif told["log_lines"]:
         print('time="2026-08-17T00:00:00Z" level=info msg="Processing {1 of 1} profiles"\n'
               "[INFO] done")
     sessions = {} if told["summary"] == "none" else {reply.SESSION: made["summary"][0]}
