@@ -8,6 +8,8 @@ import json
 import os
 import shlex
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -307,7 +309,7 @@ def test_a_tool_that_cannot_save_outputs_captures_without(bench: Bench) -> None:
 
 def test_a_missing_tool_says_where_it_comes_from(bench: Bench) -> None:
     bare = Bench(bench.folder, {"PATH": "/nowhere"}, 20, "mine")
-    with pytest.raises(CaptureError, match=r"neuron-explorer cannot be started.*aws-neuronx-tools"):
+    with pytest.raises(CaptureError, match=r"neuron-explorer is not on PATH.*aws-neuronx-tools"):
         explorer.capture(bare, [], False)
 
 
@@ -344,6 +346,24 @@ def test_a_timeout_leaves_no_process_and_keeps_the_words(bench: Bench,
     assert "no end after 1 s, so it was ended. Pass a larger timeout_s=" in str(caught.value)
     assert "said before it hung" in str(caught.value)
     assert len(pids(bench)) == 2 and not any(map(alive, pids(bench)))
+
+
+def test_a_killed_notebook_leaves_no_process(bench: Bench) -> None:
+    """As when its kernel is restarted while a tool hangs."""
+    tool(bench, "echo $$ >> pids; sleep 300")
+    notebook = subprocess.Popen([sys.executable, "-c", f"""
+import os
+from pathlib import Path
+from roofline.device import explorer
+explorer.capture(explorer.Bench(Path({str(bench.folder)!r}), {{**os.environ, "PATH":
+    {bench.environment["PATH"]!r}}}, 60, "mine"), [], False)"""])
+    for _ in range(400):
+        if (bench.folder / "pids").exists() and pids(bench):
+            break
+        threading.Event().wait(0.05)
+    notebook.kill()
+    notebook.wait()
+    assert len(pids(bench)) == 1 and not any(map(alive, pids(bench)))
 
 
 def test_children_of_a_tool_that_ended_are_ended_too(bench: Bench) -> None:
@@ -746,7 +766,7 @@ def test_a_full_disk_is_told(kernels: Any, instance: Any, tmp_path: Path,
         raise OSError(28, "No space left on device", "in0.npy")
 
     monkeypatch.setattr(np, "save", full)
-    with pytest.raises(CaptureError, match=r"No space left on device \(in0.npy\). the disk is"):
+    with pytest.raises(CaptureError, match=r"No space left on device \(in0.npy\)\. The disk"):
         runner.capture_launch(launch(kernels.copy, ((128, 4), "bf16")))
 
 

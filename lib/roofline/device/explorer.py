@@ -17,6 +17,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,13 @@ from ..profile.columns import printable
 TOOL = "neuron-explorer"
 GRACE_S = 5  # from the request to end until the end without asking
 TAIL = 8  # lines of a tool's own words in an error
+# Becomes the command, which gets SIGKILL when its parent ends (prctl(PR_SET_PDEATHSIG)).
+LEASH = """
+import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)
+os.execv(sys.argv[1], sys.argv[2:])
+"""
 
 
 class CaptureError(RuntimeError):
@@ -37,7 +45,7 @@ class CaptureError(RuntimeError):
         return [f"{type(self).__name__}: {self}"]
 
 
-BUSY = ("another process holds the core, or the runtime pairs cores otherwise. `neuron-ls` names "
+BUSY = ("Another process holds the core, or the runtime pairs cores otherwise. `neuron-ls` names "
         "it: end it (a notebook's kernel holds cores until it is shut down), or pass another core=")
 # What the tools' words mean. NRT_*: nrt_status.rst; 5 GB, the overflow: troubleshooting.rst,
 # use-neuron-profile.rst; "not available" and "busy": not documented, users of 2.31 and 2.32 report.
@@ -45,34 +53,34 @@ MEANINGS = tuple((re.compile(pattern, re.IGNORECASE), said) for pattern, said in
     (r"NRT_EXEC_NC_BUSY|NRT_LOAD_NOT_ENOUGH_NC|locked \(in use\)|cores? busy"
      r"|cores?(\(s\))? not available|device or resource busy", BUSY),
     (r"no space left on device",
-     "the disk is full: free some space; a capture needs several times the size of its trace"),
+     "The disk is full: free some space; a capture needs several times the size of its trace"),
     (r"NRT_EXEC_SW_NQ_OVERFLOW|notification queue",
-     "with DGE notifications a kernel of many transfers overflows the device's queue: leave out "
+     "With DGE notifications a kernel of many transfers overflows the device's queue: leave out "
      "dge=True, or take fewer transfers"),
     (r"failed to allocate|NRT_RESOURCE|NRT_FAIL_HOST_MEM_ALLOC|out of memory"
      r"|cannot allocate memory",
-     "memory ran out: profiling takes some 5 GB of HBM on Trn2. End other processes on the device, "
+     "Memory ran out: profiling takes some 5 GB of HBM on Trn2. End other processes on the device, "
      "or take smaller arrays"),
     (r"NRT_UNSUPPORTED_NEFF_VERSION",
-     "the runtime does not know this kind of NEFF: nki, runtime and tools have to be of one SDK "
+     "The runtime does not know this kind of NEFF: nki, runtime and tools have to be of one SDK "
      "(the probe lists them)"),
     (r"NRT_EXEC_OOB",
-     "an indirect transfer reads or writes outside of its tensor: check the indices"),
+     "An indirect transfer reads or writes outside of its tensor: check the indices"),
     (r"NRT_EXEC_HW_ERR|NRT_HW_ERROR|NRT_EXEC_UNIT_UNRECOVERABLE",
-     "the hardware reports an error: run it again, and if it stays, stop and start the instance"),
+     "The hardware reports an error: run it again, and if it stays, stop and start the instance"),
     (r"NRT_INVALID\b|NRT_EXEC_BAD_INPUT",
-     "the runtime refuses an input or the NEFF: names and sizes of the inputs, the logical cores "
+     "The runtime refuses an input or the NEFF: names and sizes of the inputs, the logical cores "
      "(lnc=) and the chip have to be those it was compiled for"),
     (r"unknown (flag|option)",
-     "this version of the tool is another than the documents describe: update aws-neuronx-tools"),
+     "This version of the tool is another than the documents describe: update aws-neuronx-tools"),
     (r"NRT_TIMEOUT|execution timeout|timed out",
-     "the device did not finish in the runtime's time (NEURON_RT_EXEC_TIMEOUT, s): a shorter "
+     "The device did not finish in the runtime's time (NEURON_RT_EXEC_TIMEOUT, s): a shorter "
      "kernel, or without dge=True"),
 ))
 
 
 def meaning(text: str) -> str:
-    """The next step that a tool's words call for, or ""."""
+    """The next step that a tool's words call for, as a sentence without its stop, or ""."""
     return next((said for pattern, said in MEANINGS if pattern.search(text)), "")
 
 
@@ -120,18 +128,21 @@ class Bench:
 
     def start(self, command: Sequence[str], within: str, stdout: IO[bytes]
               ) -> subprocess.Popen[bytes]:
-        """Start a command as a group of its own, which `end` ends with all its children."""
+        """Start a command as a group of its own, which `end` ends with all its children.
+
+        Should this process be killed, the kernel kills the command: nothing holds a core unseen.
+        """
+        found = shutil.which(command[0], path=self.environment.get("PATH"))
+        if not found:
+            raise CaptureError(f"{self.kernel}: {command[0]} is not on PATH. Install "
+                               "aws-neuronx-tools; its tools are in /opt/aws/neuron/bin")
         with self.log.open("ab") as log:
             log.write(f"\n$ {shlex.join(command)}\n".encode())
             log.flush()
-            try:
-                return subprocess.Popen(command, cwd=self.folder / within, env=self.environment,
-                                        stdin=subprocess.DEVNULL, stdout=stdout, stderr=log,
-                                        start_new_session=True)
-            except OSError as error:
-                raise CaptureError(
-                    f"{self.kernel}: {command[0]} cannot be started ({error.strerror}). Install "
-                    "aws-neuronx-tools; the tools are in /opt/aws/neuron/bin") from None
+            return subprocess.Popen([sys.executable, "-ISc", LEASH, found, *command],
+                                    cwd=self.folder / within, env=self.environment,
+                                    stdin=subprocess.DEVNULL, stdout=stdout, stderr=log,
+                                    start_new_session=True)
 
     def _ended(self, step: str, process: subprocess.Popen[bytes]) -> None:
         """Wait for the end. Raises CaptureError for a late one or a failure."""
@@ -152,7 +163,6 @@ class Bench:
         known = meaning("\n".join(lines))
         held = f" Before it began: {self.others}." * (known == BUSY and bool(self.others))
         tail = "".join(f"\n  | {printable(line, 160)}" for line in lines[-TAIL:])
-        known = known[:1].upper() + known[1:]
         return CaptureError(f"{self.kernel}: {step}: {got}. {known or advice}.{held}{tail}")
 
     def words(self) -> list[str]:

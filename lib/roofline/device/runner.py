@@ -319,7 +319,8 @@ def _save_inputs(bench: Bench, call: Launch) -> list[dict[str, Any]]:
     its outputs are checked, too.
     """
     kernel = inspect.signature(inspect.unwrap(call.kernel))
-    names = [p.name for p in kernel.parameters.values() if p.kind is not p.VAR_POSITIONAL]
+    names = [p.name for p in kernel.parameters.values()
+             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(names) < len(call.inputs):
         raise CaptureError(f"{call.name}: its parameters do not name its {len(call.inputs)} "
                            "arrays, and a capture passes arrays by name. Name them in its def line")
@@ -388,7 +389,7 @@ def _recorded(bench: Bench, made: Made, want: Wanted, odd: Sequence[Flag] = ()) 
     summary = profile.read(explorer.summary(bench, shot.trace))
     whole, why = explorer.timeline(bench, shot.trace)
     found = whole or summary
-    provenance = _provenance(made, found)
+    provenance = _provenance(made, found) | {"notes": [f"outputs right within {want.tolerance}"]}
     flags = [*unchecked, *odd, *flags_of(replace(found, provenance=provenance), made, want),
              *[Flag("no timeline", why)] * (whole is None)]
     source = call.file.read_bytes()
