@@ -426,12 +426,12 @@ def _made(best: float, shape: tuple[float, ...]) -> dict[str, float]:
 
 def _knee_of(rates: Mapping[str, float]) -> str:
     """The size where the curve flattens, or "none"."""
-    level, found = REACH * max(rates.values()), "none"
-    for name in reversed([*rates][:-1]):
-        if min(list(rates.values())[list(rates).index(name):]) < level:
-            break
-        found = SIZES[name]
-    return found
+    values = list(rates.values())
+    level = REACH * max(values)
+    for i, name in enumerate([*rates][:-1]):
+        if min(values[i:]) >= level:
+            return SIZES[name]
+    return "none"
 
 
 def _knee(rates: Mapping[str, float]) -> Iterator[AnyPart]:
@@ -878,8 +878,8 @@ def share(P: float, share: float, alone: float, beside: float, Q: float, I: floa
 @problem(
     "day4.lone",
     ask="A kernel on one Trn2 core, the others idle, moved {Q} over HBM in {t}. Which rate is "
-        f"that, and how many times the even share of {band(BW2)}? What did each of the {ENGINES} DMA "
-        f"engines carry? Documents give an engine {band(FACTS2['dma_engine_bandwidth'])} and "
+        f"that, and how many times the even share of {band(BW2)}? What did each of the {ENGINES} "
+        f"DMA engines carry? Documents give an engine {band(FACTS2['dma_engine_bandwidth'])} and "
         f"{band(MOST)}: which of them does the run exclude as a limit? One HBM stack has "
         f"{band(STACK)} for {SHARING} cores: what would both need at that rate, and can both have "
         "it?",
