@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from roofline import nki
+from roofline import neuroncore, nki
 from roofline.device import chip, explorer, gate, neighbours, runner, store, worker
 from roofline.device.explorer import Bench, CaptureError
 from roofline.device.gate import Tolerance, WrongOutput
@@ -150,10 +150,10 @@ def test_whole_numbers_are_exact_unless_floats_were_rounded_to_them() -> None:
     assert gate.wrong(due + 2, due, Tolerance(1e-6, "")) is not None
 
 
-def test_zeros_that_are_due_prove_nothing_alone_but_beside_others_they_do() -> None:
-    with pytest.raises(CaptureError, match="expected outputs are all 0"):
-        gate.check("mine", [np.zeros(3)], [np.zeros(3)], CLOSE)
+def test_each_output_is_looked_at() -> None:
     gate.check("mine", [SOME, np.zeros(3)], [SOME, np.zeros(3)], CLOSE)
+    with pytest.raises(WrongOutput, match="mine: output 1 of the device"):
+        gate.check("mine", [SOME, np.ones(3)], [SOME, np.zeros(3)], CLOSE)
     with pytest.raises(WrongOutput, match=r"got 1 output\(s\).*expected 2"):
         gate.check("mine", [SOME], [SOME, np.zeros(3)], CLOSE)
 
@@ -203,6 +203,8 @@ def test_what_cannot_be_wanted(kernels: Any) -> None:
     x = np.full((128, 4), np.nan, np.float32)
     with pytest.raises(CaptureError, match="expected outputs hold NaN"):
         runner.wanted(launch(kernels.copy, x), "trn2", None, None)
+    with pytest.raises(CaptureError, match="expected outputs are all 0"):
+        runner.wanted(launch(kernels.nothing, ((128, 4), "fp32")), "trn2", None, None)
     call = launch(kernels.product, ((64, 32), "bf16"), ((32, 128), "bf16"))
     with pytest.raises(CaptureError, match=r"(?s)cannot be computed here.*expect="):
         runner.wanted(call, "trn2", None, None)
@@ -694,6 +696,34 @@ def test_a_capture_is_recorded_with_what_is_odd_about_it(kernels: Any, instance:
                                   "summary.json"]
     assert (made.folder / "kernel.py").read_text() == KERNELS
     assert recorded(tmp_path) == [made.name]
+
+
+def test_what_cannot_be_counted_is_told(kernels: Any, instance: Any, tmp_path: Path,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """With expect= a kernel is captured that the counting backend does not know."""
+    call = launch(kernels.copy, ((128, 4), "bf16"))
+
+    def unknown(*_: Any) -> None:
+        raise nki.NkiValidationError("mine: an instruction it does not know")
+
+    monkeypatch.setattr(type(call), "counted", unknown)
+    call.inputs[0].tofile(tmp_path / "due.bin")
+    instance(tmp_path / "due.bin")
+    made = runner.capture_launch(call, expect=lambda x: x.astype(np.float64))
+    assert [flag.said[:30] for flag in made.flags if flag.name == "unchecked"] == [
+        "the source cannot be counted, "]
+
+
+def test_lnc_2_that_does_not_share_the_work_is_told(kernels: Any, here: chip.Probe) -> None:
+    """product: each core multiplies, loads and stores all of it; Day 4's copy shares its bytes."""
+    shares = nki.load(Path(__file__).parents[1] / "day4" / "kernels.py").copy
+    each = launch(kernels.product, ((64, 32), "bf16"), ((64, 128), "bf16"), lnc=2)
+    for call, due in ((each, True),
+                      (launch(shares, ((128, 4096), "bf16"), elements=2048, lnc=2), False)):
+        made = SimpleNamespace(call=call, here=here)
+        profile = neuroncore.predict(call.counted("trn2"), buffers=None).profile
+        assert profile.cores == 2
+        assert runner._doubled(profile, made) is due  # type: ignore[arg-type]
 
 
 def test_outputs_of_the_capture_that_are_not_found_are_told(kernels: Any, instance: Any) -> None:
