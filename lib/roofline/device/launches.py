@@ -20,6 +20,8 @@ from .. import nki
 from ..count import Count
 from ..nki import dtypes
 
+PLAIN = (int, float, str, bool, type(None))  # what a parameter may be: JSON holds it
+
 
 class LaunchError(ValueError):
     """A call that cannot be written down: what, got, next step."""
@@ -41,8 +43,9 @@ class Launch:
 
     kernel      as nki.load gave it
     shapes      (shape, dtype) of each array, in the order of the call
-    parameters  the keywords, e.g. {"elements": 2048}
+    parameters  its other arguments by name, the kernel's defaults among them
     lnc         physical cores: 1 or 2
+    given       the names of the parameters that the call spelled out
     arrays      the arrays themselves, or None: then `inputs` draws them
     """
 
@@ -50,6 +53,7 @@ class Launch:
     shapes: tuple[tuple[tuple[int, ...], str], ...]
     parameters: Mapping[str, Any]
     lnc: int
+    given: tuple[str, ...] = ()
     arrays: tuple[np.ndarray, ...] | None = None
 
     @property
@@ -58,8 +62,8 @@ class Launch:
 
     @property
     def title(self) -> str:
-        """The name with its parameters: "copy elements=2048"."""
-        return " ".join([self.name, *(f"{k}={v}" for k, v in self.parameters.items())])
+        """The name with the parameters that were spelled out: "copy elements=2048"."""
+        return " ".join([self.name, *(f"{k}={self.parameters[k]}" for k in self.given)])
 
     @cached_property
     def file(self) -> Path:
@@ -110,16 +114,19 @@ def launch(kernel: Callable, /, *args: Any, lnc: int | None = None, **parameters
     lnc         physical cores; follows kernel[2]
     parameters  the kernel's other arguments, by name: numbers, texts, True or False
 
-    Raises LaunchError for a positional argument that is neither, or a parameter that JSON cannot
-    hold.
+    Raises LaunchError for a positional argument that is neither, a parameter that JSON cannot hold,
+    arguments that the kernel does not take, and an lnc that contradicts kernel[n].
     """
     shapes, arrays = [], []
     for i, arg in enumerate(args):
-        if isinstance(arg, np.ndarray):
-            shapes.append((tuple(map(int, arg.shape)), str(dtypes.of(arg.dtype))))
-            arrays.append(arg)
-        elif isinstance(arg, tuple) and len(arg) == 2 and isinstance(arg[0], tuple):
-            shapes.append((tuple(map(int, arg[0])), str(dtypes.of(arg[1]))))
+        is_array = isinstance(arg, np.ndarray)
+        if is_array or (isinstance(arg, tuple) and len(arg) == 2 and isinstance(arg[0], tuple)):
+            shape, dtype = (arg.shape, arg.dtype) if is_array else arg
+            try:
+                shapes.append((tuple(map(int, shape)), str(dtypes.of(dtype))))
+            except (TypeError, ValueError) as error:
+                raise LaunchError(f"launch: argument {i}: {error}") from None
+            arrays += [arg] * is_array
         else:
             raise LaunchError(f"launch: argument {i}: got {arg!r:.60}; expected an array or a "
                               "(shape, dtype). Pass other arguments by name")
@@ -127,9 +134,20 @@ def launch(kernel: Callable, /, *args: Any, lnc: int | None = None, **parameters
         raise LaunchError("launch: some arguments are arrays and some are shapes; give arrays for "
                           "all, or shapes for all")
     for name, value in parameters.items():
-        if not isinstance(value, (int, float, str, bool, type(None))):
+        if not isinstance(value, PLAIN):
             raise LaunchError(f"launch: {name}: got {type(value).__name__}; a parameter is a "
                               "number, a text, True, False or None")
-    cores = lnc or getattr(kernel, "lnc", None) or 1
-    return Launch(kernel, tuple(shapes), dict(parameters), int(cores),
-                  tuple(arrays) if arrays else None)
+    asked = getattr(kernel, "lnc", None)
+    if lnc not in (None, 1, 2) or (lnc and asked not in (None, lnc)):
+        raise LaunchError(f"launch: lnc={lnc!r} of {kernel!r}; expected 1 or 2 physical cores, and "
+                          "no other number than in kernel[n]")
+    try:
+        bound = inspect.signature(inspect.unwrap(kernel)).bind(*args, **parameters)
+    except TypeError as error:
+        raise LaunchError(f"launch: {getattr(kernel, '__name__', kernel)}: {error}. Call it as its "
+                          "def line says: arrays first, other arguments by name") from None
+    bound.apply_defaults()  # a call that spells out a default is the same call
+    rest = {name: value for name, value in list(bound.arguments.items())[len(args):]
+            if isinstance(value, PLAIN)}
+    return Launch(kernel, tuple(shapes), {**rest, **parameters}, int(lnc or asked or 1),
+                  tuple(parameters), tuple(arrays) if arrays else None)

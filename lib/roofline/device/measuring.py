@@ -275,7 +275,7 @@ def value_of(call: Launch, x: "str | Callable[[Launch], float]") -> float:
     """The x of a launch: see Sweep.curves. Raises MeasureError where it has none."""
     if callable(x):
         return x(call)
-    given = parameters_of(call)
+    given = call.parameters
     if x == "bytes per partition" and isinstance(given.get("elements"), int) and call.shapes:
         return given["elements"] * dtypes.of(call.shapes[0][1]).itemsize
     if isinstance(given.get(x), (int, float)):
@@ -285,23 +285,12 @@ def value_of(call: Launch, x: "str | Callable[[Launch], float]") -> float:
                        "or a function of a launch")
 
 
-def parameters_of(call: Launch) -> dict[str, Any]:
-    """The kernel's parameters with its defaults."""
-    try:
-        signature = inspect.signature(inspect.unwrap(call.kernel))
-    except (TypeError, ValueError):
-        return dict(call.parameters)
-    defaults = {name: p.default for name, p in signature.parameters.items()
-                if p.default is not inspect.Parameter.empty}
-    return {**defaults, **call.parameters}
-
-
 def points_of(calls: Sequence[Launch]) -> dict[int, str]:
     """id of each launch -> what sets it apart from the others."""
     several = len({call.name for call in calls}) > 1
     told = [{"": call.name} if several else {} for call in calls]
     for call, own in zip(calls, told, strict=True):
-        own |= {name: f"{name}={value}" for name, value in parameters_of(call).items()}
+        own |= {name: f"{name}={value}" for name, value in call.parameters.items()}
         own |= {f"argument {i}": f"{_argument(call, i)} {list(shape)} {dtype}"
                 for i, (shape, dtype) in enumerate(call.shapes)}
         own["LNC"] = f"LNC {call.lnc}"

@@ -66,7 +66,7 @@ def capture(kernel: Callable, /, *args: Any, lnc: int | None = None, core: int =
     lnc         physical cores: 1 or 2 (trn2); follows kernel[2]
     core        logical core to run on
     expect      the outputs it has to give: an array or several, or a function of the arrays and
-                parameters; the counting backend's unless given
+                the parameters of this call; the counting backend's unless given
     tolerance   relative; by the kernel's own dtypes and sums unless given
     framework   "numpy", "jax" or "torch-neuronx"; the first of them that takes it unless given
     dge         attribute transfers to tensors; many transfers may overflow the device's queue
@@ -174,7 +174,8 @@ def wanted(call: Launch, on: str, expect: Any, tolerance: float | None) -> Wante
     except (nki.NkiValidationError, Uncounted) as error:
         why = str(error)
     if expect is not None:
-        outputs = _arrays(expect(*call.inputs, **call.parameters) if callable(expect) else expect)
+        outputs = _arrays(expect(*call.inputs, **{n: call.parameters[n] for n in call.given})
+                          if callable(expect) else expect)
     elif run is not None:
         outputs = run.outputs
     else:
