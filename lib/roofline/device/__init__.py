@@ -13,7 +13,7 @@ from typing import Any
 # The public names of the modules of a NeuronCore; loaded on first use, so that `probe` needs
 # Python alone and the CPU's part no NKI.
 _FROM = {name: module for module, names in {
-    "chip": "Probe probe tested",
+    "chip": "ChipError Probe probe tested",
     "runner": "CaptureError capture",
     "store": "Recording Recordings recordings",
     "contributing": "accept contribute",
