@@ -877,9 +877,9 @@ def share(P: float, share: float, alone: float, beside: float, Q: float, I: floa
 
 @problem(
     "day4.lone",
-    ask="A kernel on one Trn2 core, the others idle, moved {Q} over HBM in {t}. Which rate is "
-        f"that, and how many times the even share of {band(BW2)}? What did each of the {ENGINES} "
-        f"DMA engines carry? Documents give an engine {band(FACTS2['dma_engine_bandwidth'])} and "
+    ask="A kernel on one Trn2 core moved {Q} over HBM in {t}; suppose that the others idled. Which "
+        f"rate is that, and how many times the even share of {band(BW2)}? What did each of the "
+        f"{ENGINES} DMA engines carry? Documents give an engine {band(FACTS2['dma_engine_bandwidth'])} and "
         f"{band(MOST)}: which of them does the run exclude as a limit? One HBM stack has "
         f"{band(STACK)} for {SHARING} cores: what would both need at that rate, and can both have "
         "it?",
