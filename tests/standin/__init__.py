@@ -12,11 +12,13 @@ rejects what they do not document, so that a command line of the product's is he
 A kernel runs on the course's own backend, and its times are arithmetic that a test can redo: an
 instruction after the other, on each core,
 
-    fixed_s + seconds_per_byte * (HBM bytes read + written)
+    fixed_s + seconds_per_transfer + seconds_per_byte * (HBM bytes read + written)
+                                                           for each transfer
             + max(N, min_columns) / columns_per_second     for each matmul of N columns
             + elements / 128 / elements_per_second         for each instruction of another engine
 
-and `cold` times as much in the first execution. They are no model of a NeuronCore.
+`cold` times as much in the first execution; `beside` times as much for bytes while another core
+works. They are no model of a NeuronCore.
 """
 
 import json

@@ -143,6 +143,7 @@ def capture(folder: str, told: dict[str, Any], flags: dict[str, str], rest: list
         if i > 1 and not told["cold_name"]:
             path = path.with_name(f"{path.stem}_exec_{i}{path.suffix}")
         said = {"uuid": header["uuid"], "exec": 1 if told["cold_name"] else i, "cores": cores,
+                "beside": bool(set(device.holders(folder)) - set(cores)),
                 "dge": "enable-dge-notifs" in flags
                 or os.environ.get("NEURON_RT_ENABLE_DGE_NOTIFICATIONS") == "1",
                 "path": str(path.absolute())}

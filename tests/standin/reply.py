@@ -24,10 +24,11 @@ def rows_of(header: Mapping[str, Any], told: Mapping[str, Any]) -> list[list[Any
     return [[row for rows in cores for row in rows] for _ in cores] if told["doubling"] else cores
 
 
-def seconds(row: list[Any], told: Mapping[str, Any]) -> float:
+def seconds(row: list[Any], told: Mapping[str, Any], beside: bool) -> float:
     """How long one row takes: the whole model of time."""
     if row[0] == "dma":
-        return float(told["seconds_per_byte"] * (row[1] + row[2]))
+        each = told["seconds_per_byte"] * (told["beside"] if beside else 1)
+        return float(told["seconds_per_transfer"] + each * (row[1] + row[2]))
     if row[0] == "matmul":
         return float(max(row[3], told["min_columns"]) / told["columns_per_second"])
     return float(row[3] / 128 / told["elements_per_second"])
@@ -77,7 +78,7 @@ def document(header: Mapping[str, Any], session: Mapping[str, Any], told: Mappin
     """The whole `--output-format json` object; summary-json is its summary.
 
     header    of the NEFF
-    session   of the NTFF: which execution, on which core, with DGE notifications?
+    session   of the NTFF: which execution, on which cores, beside others, with DGE notifications
     """
     chip, cores = CHIPS[told["chip"]], rows_of(header, told)
     slow = told["cold"] if session["exec"] == 1 else 1.0
@@ -85,7 +86,7 @@ def document(header: Mapping[str, Any], session: Mapping[str, Any], told: Mappin
     for core, rows in enumerate(cores):
         at, dma = slow * told["fixed_s"], 0.0
         for row in rows:
-            took = slow * seconds(row, told)
+            took = slow * seconds(row, told, session["beside"])
             _placed(tables, core, row, int(at * 1e9), int((at + took) * 1e9))
             dma += took if row[0] == "dma" else 0.0
             if row[0] == "dma":
