@@ -19,6 +19,7 @@ from roofline.device import launches, literature, readings
 from roofline.device.measuring import MeasureError, Measurement, measure, sweep
 from roofline.device.plausibility import Flag
 from roofline.device.readings import gap, intervals, knee, loop, roofs
+from roofline.machine import MachineError
 
 KERNELS = nki.load(ROOT / "day4" / "kernels.py")
 ONE = 2 * 128 * 128 * 480  # FLOPs of a matmul of 200 ns on trn2
@@ -189,7 +190,7 @@ def test_a_loop_of_a_plain_profile_names_its_chip():
     assert loop(profile(of), "trn2").share == pytest.approx(1.0)
     assert loop(profile(of, metadata={"instance_type": "trn1.2xlarge"})).machine.key == "trn1"
     assert loop(profile(of), machine.get("trn2", "core")).share == pytest.approx(1.0)
-    with pytest.raises(MeasureError, match="does not say which chip it ran on"):
+    with pytest.raises(MachineError, match="which chip it ran on is not in the profile"):
         loop(profile(of))
 
 

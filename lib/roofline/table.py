@@ -1,12 +1,16 @@
-"""Rows of text in aligned columns.
+"""Text as a notebook shows it: aligned columns, lines of its width, words of a file.
 
 Question  how does a table look in a notebook that compares text?
-Answer    aligned(rows): lines whose columns start, or end, one below the other
+Answer    aligned(rows): lines whose columns start, or end, one below the other; wrapped(lines);
+          printable(text) of somebody else's file or tool
 Assumes   a font of one width
 Ignores   what the cells say; numbers come as text, from units
 """
 
-from collections.abc import Container, Sequence
+import textwrap
+from collections.abc import Container, Iterable, Sequence
+
+WIDTH = 98  # columns of a page
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Container[int] | None = None,
@@ -24,3 +28,22 @@ def aligned(rows: Sequence[Sequence[str]], left: Container[int] | None = None,
         cell.ljust(width) if left is None or place in left else cell.rjust(width)
         for place, (cell, width) in enumerate(zip(row, widths, strict=True)))).rstrip()
         for row in rows]
+
+
+def wrapped(lines: Iterable[str], hang: int = 2) -> list[str]:
+    """Lines of WIDTH columns at most; what follows on is indented by `hang` more than its line."""
+    return [row for line in lines for row in textwrap.wrap(line, WIDTH, subsequent_indent=" " * (
+        len(line) - len(line.lstrip()) + hang))]
+
+
+def printable(text: object, limit: int = 500) -> str:
+    """Text of a file as one line without control characters, cut: data, fit to be shown.
+
+    Markup is left as it is: who writes HTML escapes it.
+
+    >>> printable("two\\nlines", 6)
+    'two l…'
+    """
+    text = str(text)[:limit + 1]
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return text if len(text) <= limit else text[:limit - 1] + "…"

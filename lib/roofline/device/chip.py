@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import machine
-from ..table import aligned
+from ..table import aligned, printable
 
 CHIPS = ("trn1", "inf2", "trn2")  # the course's; each has a machine of that name
 LOGICAL = ("trn2",)  # of those, the ones with logical cores (LNC 1 or 2; 2 is the default)
@@ -144,8 +144,8 @@ def ask(here: Installation, *command: str, timeout_s: float | None = None) -> Sa
     if code is None:
         return Said(out, f"{name}: no answer within {limit:g} s")
     if code:
-        words = " ".join((err.strip() or out.strip() or "no words").splitlines()[-1:])
-        return Said(out, f"{name}: exit code {code} ({_short(words)})")
+        words = (err.strip() or out.strip() or "no words").splitlines()[-1].strip()
+        return Said(out, f"{name}: exit code {code} ({printable(words, 120)})")
     return Said(out, "")
 
 
@@ -154,12 +154,6 @@ def _read_some(stream: Any, said: dict[str, bytes], key: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         while len(said[key]) < MOST and (part := stream.read1(MOST)):
             said[key] += part
-
-
-def _short(text: str, most: int = 120) -> str:
-    """Printable, on one line, not long: a tool's words are data."""
-    line = "".join(c if c.isprintable() else " " for c in text).strip()
-    return line if len(line) <= most else line[:most - 3] + "..."
 
 
 def _file(path: Path) -> str:
@@ -405,7 +399,7 @@ class _Finding:
     def _no_chip(self, said: Iterable[tuple[str, str]]) -> str:
         if not self.fields["devices"]:
             return "no device"
-        texts = [f"{source} says {_short(text, 40)!r}" for text, source in said if text]
+        texts = [f"{source} says {printable(text, 40)!r}" for text, source in said if text]
         return "; ".join(texts[:2]) or "neither the driver nor neuron-ls says"
 
     def cores(self) -> None:
@@ -434,7 +428,7 @@ class _Finding:
                  (self.header.get("logical-neuroncore-config"), "neuron-ls"),
                  (kept[-1] if kept else None, str(file))]
         known = [(int(str(value)), source) for value, source in said if str(value) in ("1", "2")]
-        odd = [f"{source} is {_short(str(value), 20)!r}; LNC is 1 or 2" for value, source in said
+        odd = [f"{source} is {printable(value, 20)!r}; LNC is 1 or 2" for value, source in said
                if value not in (None, "") and str(value) not in ("1", "2")]
         self.notes += odd
         for value, source in known[1:]:
@@ -466,7 +460,7 @@ class _Finding:
                           else ({}, "no device and no tools"))
         loaded = _file(here.sys / "module/neuron/version")
         if loaded:
-            self.set("driver", _short(loaded, 40), "loaded: /sys/module/neuron/version")
+            self.set("driver", printable(loaded, 40), "loaded: /sys/module/neuron/version")
         for name, package in (("driver", names[0]), ("runtime", names[1]), ("tools", names[2])):
             if name not in self.fields:
                 version = installed.get(package)
@@ -481,9 +475,8 @@ class _Finding:
         version = number[0] if number and not said.failed else None
         if version and "stand-in" in said.out and "stand-in" not in version:
             version += "+stand-in"
-        self.set("explorer", version,
-                 said.failed or (explorer if number
-                                 else f"its answer names none: {_short(said.out, 60)!r}"),
+        unclear = f"its answer names none: {printable(said.out.strip(), 60)!r}"
+        self.set("explorer", version, said.failed or (explorer if number else unclear),
                  "neuron-explorer")
         if said.failed:
             self.missing["explorer"] = f"{said.failed}. Try `neuron-explorer --version` in a shell"
@@ -570,8 +563,8 @@ def _no_driver(board: str, here: Installation) -> str:
     if _numbered(here.sys / "devices/virtual/neuron_device"):
         return f" (the driver has some, {here.dev} none: a container needs --device=/dev/neuron0)"
     if _chip(board):
-        return (f" (this is a {_short(board, 40)} without {here.dev}/neuron0: install or load the "
-                "driver, aws-neuronx-dkms)")
+        return (f" (this is a {printable(board, 40)} without {here.dev}/neuron0: install or load "
+                "the driver, aws-neuronx-dkms)")
     return ""
 
 
@@ -600,15 +593,15 @@ def _entries(said: Said) -> tuple[list[dict[str, Any]], str]:
                     and _whole(entry.get("neuron_device")) is not None]
             odd = f"neuron-ls -j: {len(data) - len(good)} of {len(data)} rows name no device"
             return good, odd if len(good) < len(data) else ""
-    return [], f"neuron-ls -j: expected a list in JSON, got {_short(said.out, 60)!r}"
+    return [], f"neuron-ls -j: expected a list in JSON, got {printable(said.out.strip(), 60)!r}"
 
 
 def _holders(entry: Mapping[str, Any]) -> Iterator[Holder]:
     processes = entry.get("neuron_processes")
     for process in processes if isinstance(processes, list) else []:
         if isinstance(process, dict) and (pid := _whole(process.get("pid"))) is not None:
-            yield Holder(pid, _short(str(process.get("command", "")), 60) or "no command",
-                         entry["neuron_device"])
+            command = printable(str(process.get("command", "")).strip(), 60)
+            yield Holder(pid, command or "no command", entry["neuron_device"])
 
 
 def _installed(here: Installation, names: Sequence[str]) -> tuple[dict[str, str], str]:

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 from ..count import Count
 from ..profile import Profile, ProfileError, read, write
-from ..profile.columns import printable
+from ..table import printable
 from . import store
 from .launches import key_of
 from .plausibility import Flag, plausible

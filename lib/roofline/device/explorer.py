@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from ..profile import Profile, ProfileError, read
-from ..profile.columns import printable
+from ..table import printable
 
 TOOL = "neuron-explorer"
 GRACE_S = 5  # from the request to end until the end without asking

@@ -7,7 +7,6 @@ Ignores   compute: rows that only multiply; how far a row is to be believed, bey
 """
 
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +16,7 @@ from .. import units
 from ..count import Count
 from ..neuroncore import rows as table
 from ..nki import dtypes
-from ..table import aligned
+from ..table import aligned, wrapped
 from .measuring import Curve, MeasureError
 from .plausibility import Flag, excluded, plausible_time
 
@@ -111,9 +110,8 @@ class Published:
         rows += [("note", self.note)] * bool(self.note)
         rows += [("beside", f"{how}: {units.show(rate, 'B/s', 4)}") for how, rate in self.beside]
         rows += [("flag", str(flag)) for flag in self.flags]
-        return "\n".join([f"{self.id}, {self.label}", *(
-            textwrap.fill(line, 98, subsequent_indent=" " * 15)
-            for line in aligned(rows, indent="  "))])
+        return "\n".join([f"{self.id}, {self.label}", *wrapped(
+            aligned(rows, indent="  "), hang=13)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,8 +184,7 @@ class Publications(Sequence[Published]):
             f"{' and '.join(dict.fromkeys(row.kind for row in self.rows))}: by others, on machines "
             "of theirs; nothing of it was measured here",
             *aligned(rows, left=(0, 1, 2, 3, 8, 9)),
-            *(textwrap.fill(text, 98, initial_indent="  ", subsequent_indent="    ")
-              for text in [*brackets, *told])])
+            *wrapped(f"  {text}" for text in [*brackets, *told])])
 
 
 def published(chip: str, way: str | None = None, cores: int | None = None) -> Publications:

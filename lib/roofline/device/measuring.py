@@ -20,7 +20,7 @@ from ..count import Count
 from ..machine import Machine, Spec
 from ..nki import dtypes
 from ..profile import Profile
-from ..table import aligned
+from ..table import aligned, wrapped
 from . import store
 from .chip import probe
 from .launches import Launch
@@ -125,15 +125,9 @@ class Measurement:
             rows += [("W", units.show(self.count.flops, "FLOP", 4), "counted in the source"),
                      ("rate", units.show(self.rate, "FLOP/s", 4), "W / time")]
         return "\n".join([self.label, f"  {self.launch.title}", *aligned(rows, indent="  "),
-                          *wrapped(f"  flag: {flag}" for flag in self.flags),
-                          *wrapped(f"  warning: {text}" for text in self.profile.warnings
-                                   if self.kind == "measured")])
-
-
-def wrapped(lines: Iterable[str]) -> list[str]:
-    """Lines of 98 columns at most; what follows on is indented by four more than its line."""
-    return [textwrap.fill(line, 98, subsequent_indent=" " * (
-        len(line) - len(line.lstrip()) + 4)) for line in lines]
+                          *wrapped((f"  flag: {flag}" for flag in self.flags), 4),
+                          *wrapped((f"  warning: {text}" for text in self.profile.warnings
+                                    if self.kind == "measured"), 4)])
 
 
 def _shown(value: float | None, unit: str) -> str:
@@ -258,7 +252,7 @@ class Sweep(Sequence[Measurement]):
                  for one in self.left]
         told += [f"{names[id(one)]}: {textwrap.shorten(text, 400)}" for one, text in self.failures]
         return "\n".join([*(self.labels or ("no point",)), *aligned(rows, left=(0, 1, 5 + work)),
-                          *wrapped(told)])
+                          *wrapped(told, 4)])
 
 
 def _short(of: Measurement) -> str:
@@ -492,8 +486,7 @@ class Together:
                 f"  rule: {self.rule}"]
         said += [f"  {name}: {flag}" for name, one in self._named() for flag in one.flags]
         return "\n".join([*labels, f"{self.alone.launch.title}; {shared}",
-                          *aligned(rows, left=(0, 1, 5)),
-                          *wrapped(said)])
+                          *aligned(rows, left=(0, 1, 5)), *wrapped(said, 4)])
 
 
 def sharing(chip: str) -> int:

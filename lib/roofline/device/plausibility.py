@@ -21,8 +21,6 @@ Two least times of the same Count, both from `machine`:
 """
 
 import math
-import re
-import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +31,7 @@ from ..count import Count, count_of
 from ..machine import Machine, MachineError
 from ..profile import Profile
 from ..profile.facts import UNSURE
+from ..table import wrapped
 
 CLOCK_TICK = 1e-9  # s; profiles round times to whole ns
 # What may be odd about a recording -> whether its figures are left out of roofs and fits.
@@ -60,23 +59,18 @@ class Flag:
     said: str
 
     @property
-    def text(self) -> str:
-        """Name and what is said: one of Profile.flags."""
-        return f"{self.name}: {self.said}"
-
-    @property
     def excluded(self) -> bool:
         """Whether the figure is left out of roofs and fits; so is one of an unknown name."""
         return FLAGS.get(self.name, True)
 
     @classmethod
     def of(cls, text: str) -> "Flag":
-        """The flag with this text."""
+        """The flag with this text, which is one of Profile.flags."""
         name, _, said = text.partition(": ")
         return cls(name, said)
 
     def __str__(self) -> str:
-        return self.text
+        return f"{self.name}: {self.said}"
 
 
 class Flags(tuple[Flag, ...]):
@@ -85,8 +79,7 @@ class Flags(tuple[Flag, ...]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "\n".join(line for flag in self for line in textwrap.wrap(
-            str(flag), 98, subsequent_indent="  ")) or "nothing odd: no faster than the sheet says"
+        return "\n".join(wrapped(map(str, self))) or "nothing odd: no faster than the sheet says"
 
 
 def excluded(flags: Iterable[str | Flag]) -> bool:
@@ -104,9 +97,7 @@ def plausible(profile: Profile, count: Any, machine: str | Machine | None = None
     Raises ProfileError where total_time is unknown; MachineError where the chip is, or has no
     such cores; ValueError for what has no count.
     """
-    on = machines.get(machine) if isinstance(machine, str) else machine or (
-        machines.get(_chip(profile)))
-    on = on.at("core" if working(profile, on) == 1 else "lnc2")
+    on = machine_of(profile, machine)
     return _judged(profile.needs("total_time"), _count(count), on, _Evidence(profile))
 
 
@@ -123,6 +114,15 @@ def plausible_time(seconds: float, count: Any, machine: str | Machine) -> Flags:
                          "Give seconds, not us")
     on = machines.get(machine) if isinstance(machine, str) else machine
     return _judged(float(seconds), _count(count), on, _Evidence(None))
+
+
+def machine_of(profile: Profile, machine: str | Machine | None = None) -> Machine:
+    """The core, or the pair of LNC=2, that a profile is of; of its own chip unless given."""
+    if machine is None and profile.chip not in machines.ALL:
+        raise MachineError(f"{profile.name}: which chip it ran on is not in the profile; name it, "
+                           'such as "trn2"')
+    on = machine if isinstance(machine, Machine) else machines.get(machine or profile.chip)
+    return on.at("core" if working(profile, on) == 1 else "lnc2")
 
 
 def working(profile: Profile, on: Machine) -> int:
@@ -183,17 +183,6 @@ def _count(what: Any) -> Count:
         raise ValueError(f"plausible: count: got {type(what).__name__}; expected a Count, or a "
                          "run or an op that has one")
     return count
-
-
-def _chip(profile: Profile) -> str:
-    """The chip a profile is of, by its provenance, else by its instance_type."""
-    for said in (profile.provenance.get("chip"), profile.provenance.get("instance"),
-                 profile.get("instance_type")):
-        found = re.match(r"[a-z]{3}\d", str(said or ""))
-        if found and found[0] in machines.ALL:
-            return found[0]
-    raise MachineError(f"{profile.name}: which chip it ran on is not in it; say so: "
-                       'plausible(profile, count, "trn2")')
 
 
 class _Evidence:

@@ -20,11 +20,11 @@ from ..count import Count
 from ..machine import Machine, Spec
 from ..nki import dtypes
 from ..profile import Profile
-from ..table import aligned
+from ..table import aligned, wrapped
 from ..timeline import MATMUL, Spans
 from . import store
-from .measuring import KINDS, MeasureError, Measurement, Sweep, wrapped
-from .plausibility import excluded, plausible
+from .measuring import KINDS, MeasureError, Measurement, Sweep
+from .plausibility import excluded, machine_of, plausible
 
 EVEN = 0.05  # an interval that is off by no more, or by 1 ns, follows the rule
 LONG = 10e-6  # s: a loop of less shows no roof
@@ -92,7 +92,7 @@ class Knee:
     def __repr__(self) -> str:
         said = [f"{self.kind}: " * bool(self.kind) + self.verdict, f"  rule: {self.rule}",
                 f"  {len(self.sizes)} points{''.join(f'; {n}' for n in self.notes)}"]
-        return "\n".join(wrapped(said))
+        return "\n".join(wrapped(said, 4))
 
 
 def knee(sizes: Sequence[float], rates: Sequence[float], share: float = 0.95, *,
@@ -136,21 +136,6 @@ def knee(sizes: Sequence[float], rates: Sequence[float], share: float = 0.95, *,
 
 
 # --- the rate of a loop --------------------------------------------------------------------------
-
-
-def _machine(profile: Profile, chip: str | Machine | None) -> Machine:
-    """The core, or pair, that a profile is of."""
-    if isinstance(chip, Machine):
-        return chip
-    key = chip
-    if chip is None:
-        ran = str(profile.get("instance_type") or "")
-        key = next((known for known in ("trn1", "trn2", "inf2") if ran.startswith(known)), "")
-    if not key:
-        raise MeasureError(f"{profile.name}: the profile does not say which chip it ran on; say so:"
-                           ' loop(profile, "trn2")')
-    working = profile.timeline.working if profile.timeline else (0,)
-    return machines.get(key, "lnc2" if len(working) > 1 else "core")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -251,10 +236,12 @@ def loop(of: Measurement | Profile, chip: str | Machine | None = None) -> Loop:
     under way, from the start of a matmul to the start of another. Where it holds none, it is the
     whole loop, and says so. `whole` is from the first matmul to the last one.
 
-    Raises MeasureError without a timeline or matmuls, or where their work is unknown.
+    Raises MeasureError without a timeline or matmuls, or where their work is unknown, and
+    MachineError where the chip is.
     """
     profile = of.profile if isinstance(of, Measurement) else of
-    on = of.machine if isinstance(of, Measurement) and chip is None else _machine(profile, chip)
+    on = of.machine if isinstance(of, Measurement) and chip is None else (
+        chip if isinstance(chip, Machine) else machine_of(profile, chip))
     label = of.label if isinstance(of, Measurement) else f"{profile.kind}: " + str(
         profile.provenance.get("label") or profile.name)
     title = of.launch.title if isinstance(of, Measurement) else profile.name
@@ -368,7 +355,7 @@ class Intervals(Sequence[Interval]):
         about = "; ".join(filter(None, (self.least.source, self.least.holds)))
         said = [self.verdict, f"  {self.least.text} ({self.least.kind}: {about}); the clock is "
                 f"{self.clock.text} ({self.clock.kind})"]
-        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), *wrapped(said)])
+        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), *wrapped(said, 4)])
 
 
 def intervals(of: Sweep | Sequence[Measurement]) -> Intervals:
@@ -524,7 +511,7 @@ class Roofs(dict[str, Spec]):
             f"{fact}: {spec.text} ({spec.kind})", f"    {spec.holds}", f"    {spec.source}")]
         lines += [f"no measured roof of {self.chip}: no recording to take one from; run Day 4 on "
                   f"a {self.chip} to make some"] * (not self)
-        return "\n".join(wrapped([*lines, *(f"  left out: {text}" for text in self.left_out)]))
+        return "\n".join(wrapped([*lines, *(f"  left out: {text}" for text in self.left_out)], 4))
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,8 @@ from .. import nki, profile
 from ..count import Uncounted
 from ..nki import dtypes
 from ..profile import Profile, ProfileError
-from ..profile.columns import printable
 from ..profile.compare import DOUBLING
+from ..table import printable
 from . import chip, explorer, gate, store
 from .explorer import Bench, CaptureError, Shot
 from .gate import Tolerance, WrongOutput

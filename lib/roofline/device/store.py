@@ -32,9 +32,8 @@ from typing import Any, NamedTuple, overload
 
 from ..profile import Profile
 from ..profile import read as read_profile
-from ..profile.columns import printable
 from ..profile.facts import UNSURE
-from ..table import aligned
+from ..table import aligned, printable
 from . import recording
 from .plausibility import Flag, excluded
 from .recording import RecordingError

@@ -1,7 +1,6 @@
 """The ledger: T - T_best as disjoint causes, each with its events and stretches."""
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -13,14 +12,14 @@ import numpy as np
 from .. import machine as machines
 from ..count import Count, count_of
 from ..machine import Machine
-from ..table import aligned
+from ..table import aligned, printable
 from ..timeline import ENGINES, Ints, Spans, Timeline
 from .causes import CAUSES
 from .compute import Matmuls, compute, counted
 from .core import Core, Part, kinds, multiplied, nothing
 from .memory import memory
 from .rates import GapError, Rates
-from .views import Difference, Fixed, Lines, Step, lines, plain, time
+from .views import Difference, Fixed, Lines, Step, lines, time
 
 if TYPE_CHECKING:
     from ..neuroncore import Prediction  # values that are passed in
@@ -225,7 +224,8 @@ class Ledger:
                    f"{sum(map(len, row.spans.values())):,}", row.cause) for row in self.rows]
         cells += [(time(value), "", "", name) for name, value in (
             ("gap", self.gap), (f"T_best, {self.roof}", self.t_best), ("T", self.t))]
-        return "\n".join([f"{plain(self.name)} ({self.kind}{where}) on {self.machine.name}{over}",
+        return "\n".join([f"{printable(self.name, 60)} ({self.kind}{where}) on "
+                          f"{self.machine.name}{over}",
                           *aligned(cells, left=(3,), indent="  "),
                           *(f"  note: {note}" for note in self.notes)])
 
@@ -245,7 +245,7 @@ def ledger(profile: "Profile | Prediction", machine: Machine | str, count: Any =
     Raises GapError for what is none of these, a profile without a timeline or of another chip.
     """
     of, on, given = _taken(profile, machine, count)
-    timeline, name = of.timeline, plain(of.name)
+    timeline, name = of.timeline, printable(of.name, 60)
     if timeline is None:
         raise GapError(f"{name}: a summary has no timeline to explain a gap with; view the "
                        "profile with --output-format json or parquet")
@@ -316,11 +316,10 @@ def _taken(profile: Any, machine: Any, count: Any) -> tuple["Profile", Machine, 
              "a Count, or a run or an op that has one")):
         if not held:
             raise GapError(f"ledger: {what}: got {type(got).__name__}; expected {expected}")
-    ran = str(of.get("instance_type") or "")
-    chip = re.match(r"[a-z]{3}\d", ran)
-    if chip and SAME.get(chip[0], chip[0]) != SAME.get(on.key, on.key):
-        raise GapError(f"{plain(of.name)}: it ran on {plain(ran)}, and {on.name} is another chip; "
-                       f"use machine.get({chip[0]!r}, {on.scope!r})")
+    if of.chip and SAME.get(of.chip, of.chip) != SAME.get(on.key, on.key):
+        ran = printable(of.get("instance_type") or of.chip, 60)
+        raise GapError(f"{printable(of.name, 60)}: it ran on {ran}, and {on.name} is another chip; "
+                       f"use machine.get({of.chip!r}, {on.scope!r})")
     return of, on, given
 
 

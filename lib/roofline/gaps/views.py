@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .. import units
-from ..table import aligned
+from ..table import aligned, printable
 from ..timeline import Timeline
 from .core import Part
 from .rates import GapError
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 def time(ns: float) -> str:
     """12345.6 -> '12.3 us'."""
     return units.show(round(ns, 6) / 1e9, "s")  # below 1e-6 ns is how floats round
-
-
-def plain(text: str, width: int = 60) -> str:
-    """A profile's text on one line, cut: it is data."""
-    text = "".join(c if c.isprintable() else "?" for c in text)
-    return text if len(text) <= width else text[:width - 3] + "..."
 
 
 class Step(NamedTuple):
@@ -47,8 +41,9 @@ class Lines:
 
     def __getitem__(self, line: str) -> float:
         if line not in self.by_line:
-            raise GapError(f"lines: no line {plain(str(line))!r} answers for a part of the gap; "
-                           f"these do: {', '.join(map(plain, [*self][:9]))}")
+            raise GapError(f"lines: no line {printable(line, 60)!r} answers for a part of the "
+                           "gap; these do: "
+                           f"{', '.join(printable(line, 60) for line in [*self][:9])}")
         return sum(self.by_line[line].values())
 
     def __iter__(self) -> Iterator[str]:
@@ -59,7 +54,8 @@ class Lines:
         for line, causes in self.by_line.items():
             most = max(causes, key=lambda cause: abs(causes[cause]))
             share = self[line] / self.gap if self.gap else 0
-            cells.append((time(self[line]), f"{share:.1%}", plain(line) or "(no line)", most))
+            cells.append((time(self[line]), f"{share:.1%}", printable(line, 60) or "(no line)",
+                          most))
         return "\n".join(aligned(cells, left=(2, 3)))
 
 
@@ -115,7 +111,7 @@ class Difference:
         for name, (a, b) in [*((cause, self.causes[cause]) for cause in order),
                              ("T_best", self.t_best), ("T", self.t)]:
             cells.append((time(a), time(b), ("+" if b > a else "") + time(b - a), name))
-        return "\n".join([f"{plain(self.before)} -> {plain(self.after)}",
+        return "\n".join([f"{printable(self.before, 60)} -> {printable(self.after, 60)}",
                           *aligned(cells, left=(3,), indent="  ")])
 
 

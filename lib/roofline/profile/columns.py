@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..table import printable
 from ..timeline import (
     DTYPES,
     ENGINES,
@@ -76,16 +77,6 @@ NEEDED = frozenset(  # the table must have them, and each row a value, but for t
 TEXT = frozenset(("engine", "opcode", "line", "elsewhere", "kind", "queue", "duplicate", "from",
                   "to"))
 ABSENT = {"core": -1, "device": -1}  # a row without a value has 0 in the other columns
-
-
-def printable(text: object, limit: int = 500) -> str:
-    """Text of a file as one line without control characters, cut: data, fit to be shown.
-
-    Markup is left as it is: who writes HTML escapes it.
-    """
-    text = str(text)[:limit + 1]
-    text = "".join(c if c.isprintable() else " " for c in text)
-    return text if len(text) <= limit else text[:limit - 1] + "…"
 
 
 def bad(where: str, row: int, column: str, expected: str, got: object) -> ProfileError:

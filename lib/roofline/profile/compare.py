@@ -11,14 +11,13 @@ that cancel each other do not show; notes tell of evidence that found no room, a
 settle the rest.
 """
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from .. import units
 from ..count import Count, count_of
-from ..table import aligned
+from ..table import aligned, wrapped
 from . import formulas
 from .columns import TINY
 from .record import Profile, ProfileError
@@ -111,9 +110,7 @@ class Comparison:
                  *(row(f"  {cause}", of, "+") for cause, of in found),
                  row("profiler", self.profiler, "", self.intensity)]
         why = [f"{cause}: {CAUSES[cause]}" for cause, of in found if any(of)]
-        return "\n".join([*aligned(cells, left=(0,)), *(
-            line for text in (*why, *self.notes)
-            for line in textwrap.wrap(text, 98, subsequent_indent="  "))])
+        return "\n".join([*aligned(cells, left=(0,)), *wrapped([*why, *self.notes])])
 
 
 def compare(code: Any, profile: Profile) -> Comparison:

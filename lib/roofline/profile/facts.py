@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..table import printable
 from ..timeline import ENGINES, Timeline
 from . import formulas
-from .columns import LONGEST, Table, cores_seen, printable
+from .columns import LONGEST, Table, cores_seen
 from .columns import timeline as timeline_of
 from .record import Profile, ProfileError, Tensor, Value
 
@@ -168,11 +169,6 @@ def _positive(where: str, found: Mapping[str, Value], keys: Iterable[str]) -> No
             raise ProfileError(f"{where}.{key}: expected a number >= 0, got {value}")
 
 
-def _number(found: Mapping[str, Value], key: str) -> float | None:
-    value = found.get(key)
-    return float(value) if isinstance(value, (int, float)) else None
-
-
 def check_units(file: str, summary: Mapping[str, Value], metadata: Mapping[str, Value],
                 timeline: Timeline | None) -> None:
     """Raise where a time, a fraction or a count cannot be in its unit.
@@ -185,29 +181,30 @@ def check_units(file: str, summary: Mapping[str, Value], metadata: Mapping[str, 
     _positive(f"{file}: metadata", metadata,
               ("last_hw_timestamp", "hbm_ddr_bandwidth", "dma_ddr_bandwidth",
                "tensor_engine_clock_freq", "neuroncore_clock_freq", "num_physical_cores"))
-    all_of, moved = (_number(summary, f"{name}_flops") for name in ("hardware", "transpose"))
+    all_of, moved = (formulas.number(summary, f"{name}_flops")
+                     for name in ("hardware", "transpose"))
     if all_of is not None and moved is not None and moved > all_of:
         raise ProfileError(f"{where}.transpose_flops: expected up to hardware_flops = "
                            f"{all_of:,.0f}, got {moved:,.0f}. The file is damaged: write it anew")
-    total = _number(summary, "total_time")
+    total = formulas.number(summary, "total_time")
     if total == 0:
         raise ProfileError(f"{where}.total_time: expected seconds > 0, got 0: nothing ran")
     for key in FRACTIONS:
-        share = _number(summary, key)
+        share = formulas.number(summary, key)
         if share is not None and share > ROUNDING:
             raise ProfileError(f"{where}.{key}: expected a fraction 0..1, got {share:g}. Profiles "
                                "hold fractions; text copied from the viewer shows 0..100")
     for key in TIMES:
-        time = _number(summary, key)
+        time = formulas.number(summary, key)
         if time is not None and total is not None and time > ROUNDING * total + 1e-9:
             raise ProfileError(f"{where}.{key}: expected seconds up to total_time = {total:g}, got "
                                f"{time:g}")
-    cycles = _number(summary, "neuroncore_cycle_count")
+    cycles = formulas.number(summary, "neuroncore_cycle_count")
     if total and cycles and not HZ[0] < cycles / total < HZ[1]:
         raise ProfileError(f"{where}.total_time: expected seconds, got {total:g}: with "
                            f"neuroncore_cycle_count = {cycles:g} the clock would be "
                            f"{cycles / total:.3g} Hz. {SECONDS}")
-    last = _number(metadata, "last_hw_timestamp")
+    last = formulas.number(metadata, "last_hw_timestamp")
     if timeline is not None and total is not None:
         end = max(int(rows.end.max(initial=0)) for rows in
                   (timeline.instructions, timeline.packets, timeline.throttles))
@@ -234,10 +231,10 @@ def _cores(file: str, summary: Mapping[str, Value], metadata: Mapping[str, Value
     # adjusted_hardware_flops from 2.30 on: twice as many raw FLOPs of fp8 would pass for a core.
     keys = ("hardware_flops", "mbu_estimated_percent", "hfu_estimated_percent",
             "peak_flops_bandwidth_ratio", "hbm_read_bytes", "hbm_write_bytes")
-    F, mbu, hfu, ratio, read, written = (_number(summary, key) or 0.0 for key in keys)
+    F, mbu, hfu, ratio, read, written = (formulas.number(summary, key) or 0.0 for key in keys)
     release = re.match(r"(\d{1,4})\.(\d{1,4})", str(metadata.get("explorer_version")))
     if not release or (int(release[1]), int(release[2])) >= (2, 30):
-        F = _number(summary, "adjusted_hardware_flops") or 0.0
+        F = formulas.number(summary, "adjusted_hardware_flops") or 0.0
     scale = hfu * ratio * (read + written)
     implied = F * mbu / scale if scale > 0 else 0.0
     if math.isfinite(implied) and 0.98 < implied < 2.04 and not 1.02 < implied < 1.96:

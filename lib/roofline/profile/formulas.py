@@ -12,7 +12,7 @@ BW hbm_ddr_bandwidth (one HBM stack), c physical cores of the logical core.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -82,9 +82,9 @@ NEURON = tuple(key for key in machines.ALL
 HALF_BIT = 2.0**-24  # relative: half a step of a number of 32 bits
 
 
-def number(profile: "Profile", name: str) -> float | None:
-    """A number of the summary or metadata; None where it is absent, text, or not finite."""
-    value = profile.get(name)
+def number(of: "Profile | Mapping[str, Value]", name: str) -> float | None:
+    """A number of a profile, or of its summary; None where it is absent, text, or not finite."""
+    value = of.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if abs(value) < 1e300 else None
@@ -158,9 +158,8 @@ class Constants:
         both = (profile.cores,) if told else (cores,) if cores else (
             profile.cores, 3 - profile.cores)
         by_hand = ", c as given" * bool(cores and not told)
-        named = re.match(r"[a-z]{3}\d", str(profile.get("instance_type") or ""))
-        own = named is not None and named[0] in machines.ALL
-        key = named[0] if named and own else (
+        own = profile.chip in machines.ALL
+        key = profile.chip if own else (
             machine.key if isinstance(machine, machines.Machine) else machine)
         if None not in (p1, bw, base) or not key:
             return cls(p1 or None, bw or None, base or None, both, f"the file{by_hand}")

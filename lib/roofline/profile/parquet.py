@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..table import printable
 from ..timeline import Ints
 from . import columns, facts
-from .columns import ABSENT, NEEDED, TEXT, Shapes, Table, Text, printable
+from .columns import ABSENT, NEEDED, TEXT, Shapes, Table, Text
 from .record import Profile, ProfileError
 
 PIECE = 2**18  # rows decoded at once

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from ..table import printable
 from . import text
-from .columns import printable
 from .record import Profile, ProfileError
 
 

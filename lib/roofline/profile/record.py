@@ -7,6 +7,7 @@ Ignores   the format of files (read, write) and what a figure should have been (
 """
 
 import functools
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from .. import units
 from ..count import Count
 from ..machine import Machine
-from ..table import aligned
+from ..table import WIDTH, aligned, wrapped
 from ..timeline import DTYPES, ENGINES, MATMUL, Ints, Spans, Timeline
 from . import formulas
 
@@ -118,6 +119,13 @@ class Profile:
         """What the summary, else the metadata, says under this name; None: unknown."""
         value = self.summary.get(name)
         return self.metadata.get(name) if value is None else value
+
+    @property
+    def chip(self) -> str:
+        """Key of the chip it ran on, "trn2", by provenance or instance_type; "" where unknown."""
+        said = (*map(self.provenance.get, ("chip", "instance")), self.get("instance_type"))
+        found = (re.match(r"[a-z]{3}\d", str(text or "")) for text in said)
+        return next((match[0] for match in found if match), "")
 
     @property
     def count(self) -> Count:
@@ -329,11 +337,9 @@ class Profile:
                      f"  {len(of.instructions):,} instructions, {len(of.packets):,} DMA packets; "
                      + ("no core" if not of.working else f"core{'s' * (len(of.working) > 1)} "
                         f"{', '.join(map(str, of.working))}") + f" of {of.cores} worked")
-        for flag in self.flags:
-            lines += textwrap.wrap(f"flag: {flag}", 98, initial_indent="  ",
-                                   subsequent_indent="    ")
+        lines += wrapped(f"  flag: {flag}" for flag in self.flags)
         return "\n".join([*lines, *(
-            "  " + textwrap.shorten(f"warning: {text}", 98) for text in self.warnings)])
+            "  " + textwrap.shorten(f"warning: {text}", WIDTH) for text in self.warnings)])
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ..table import printable
 from ..timeline import Ints
 from . import columns, facts
-from .columns import ABSENT, NAMES, NEEDED, TEXT, Table, Text, bad, printable
+from .columns import ABSENT, NAMES, NEEDED, TEXT, Table, Text, bad
 from .record import Profile, ProfileError
 
 Rows = list[dict[str, Any]]

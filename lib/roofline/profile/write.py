@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..table import printable
 from ..timeline import (
     DTYPES,
     ENGINES,
@@ -34,7 +35,7 @@ from ..timeline import (
     Throttles,
     Timeline,
 )
-from .columns import NAMES, TINY, printable
+from .columns import NAMES, TINY
 from .facts import METADATA, MOVED, UNSURE, throttle_cells, throttle_keys
 from .parquet import arrow
 from .record import Profile, ProfileError
