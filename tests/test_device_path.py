@@ -283,9 +283,10 @@ def test_outputs_of_the_profiled_execution_are_checked_too(lab):
                                              ("capture", "capture"), ("summary", "view, summary")])
 def test_what_never_ends_is_ended_with_its_children(lab, hung, where, step):
     """It minds neither SIGTERM nor SIGINT, and has a child."""
-    at = lab("trn1", hang=where, stubborn=True)
+    at, begun = lab("trn1", hang=where, stubborn=True), time.monotonic()
     hung(at)
     text = at.fails(device.CaptureError)
+    assert time.monotonic() - begun < standin.FOREVER / 2  # it did not end by itself
     assert step in text and f"no end after {LIMIT} s" in text and "timeout_s=" in text
 
 

@@ -29,7 +29,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from .device import CHIPS, DEFAULTS, VERSIONS, Chip, behaviour, record, write_sysfs
+from .device import CHIPS, DEFAULTS, FOREVER, VERSIONS, Chip, behaviour, write_sysfs
 
 HERE = Path(__file__).parent
 SCRIPT = """#!{python} -IS
@@ -90,10 +90,6 @@ def running(folder: Path) -> list[int]:
             if pid != os.getpid() and _alive(pid)]
 
 
-def chip_of(folder: Path) -> Chip:
-    return CHIPS[behaviour(folder)["chip"]]
-
-
 def _alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -124,5 +120,5 @@ def _packages(site: Path, frameworks: list[str]) -> None:
             "Summary: a stand-in of this course's tests\n")
 
 
-__all__ = ["CHIPS", "DEFAULTS", "Chip", "behave", "behaviour", "calls", "chip_of", "install",
-           "record", "running"]
+__all__ = ["CHIPS", "DEFAULTS", "FOREVER", "Chip", "behave", "behaviour", "calls", "install",
+           "running"]

@@ -87,6 +87,9 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+FOREVER = 120  # s
+
+
 def behaviour(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / "behaviour.json"
     return dict(json.loads(path.read_text()))
@@ -110,16 +113,16 @@ def stop(message: str, code: int = 1) -> NoReturn:
 
 
 def hang(folder: str | Path, told: Mapping[str, Any]) -> NoReturn:
-    """Never end, and let a child of its own do the same."""
+    """Not end for a test's lifetime, and let a child of its own do the same."""
     if told["stubborn"]:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-    child = subprocess.Popen(["sleep", "600"])
+    child = subprocess.Popen(["sleep", str(FOREVER)])
     with open(Path(folder) / "calls.jsonl", "ab", buffering=0) as file:
         file.write((json.dumps({"tool": "child", "argv": [], "pid": child.pid, "cwd": "",
                                 "env": {}}) + "\n").encode())
-    while True:
-        time.sleep(600)
+    time.sleep(FOREVER)
+    sys.exit(1)
 
 
 def begin(folder: str | Path, tool: str, argv: list[str]) -> dict[str, Any]:

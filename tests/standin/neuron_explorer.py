@@ -217,8 +217,8 @@ def view(folder: str, told: dict[str, Any], flags: dict[str, str]) -> None:
         if "neff-path" in flags or "session-file" in flags or "session-dir" in flags:
             opened(flags)
         print("View a list of profiles at http://localhost:3001/\nctrl-c to exit", flush=True)
-        while True:
-            time.sleep(600)
+        time.sleep(device.FOREVER)
+        return
     header, session = opened(flags)
     if told["fail"] == "view":
         device.stop("ERRO[0002] failed to process profile: invalid NTFF")
