@@ -161,6 +161,14 @@ print(sum(bool(cell.get("execution_count")) for cell in notebook.cells))
 
 
 @pytest.mark.skipif(not (ROOT / "day4/measured_roofs.ipynb").exists(), reason="no Day 4 page here")
+def test_a_folder_named_roofline_does_not_hide_the_library(image, tmp_path):
+    """As after `git clone ... roofline`, run from the folder above."""
+    (tmp_path / "roofline").mkdir()
+    said = run(image.python, "-c", "import roofline; from roofline import machine; "
+               "print(roofline.__file__, machine.trn1.name)", cwd=tmp_path)
+    assert f"{image.book}/lib/roofline/__init__.py Trainium1" in said
+
+
 def test_day_4_runs_on_the_image(image):
     """Every cell, in the image's Python; a cell that raises unmarked fails the run."""
     page = image.book / "day4/measured_roofs.ipynb"
