@@ -345,6 +345,9 @@ def test_what_the_launch_itself_cannot_do(lab):
             at.copied(**how)
     with pytest.raises(device.CaptureError, match="no logical cores"):
         runner.capture_launch(device.launch(KERNELS.copy, X, elements=256, lnc=2))
+    with pytest.raises(device.CaptureError, match="exists from NeuronCore-v3 on") as failure:
+        runner.capture_launch(device.launch(KERNELS.copy, X, elements=256, queues=1))
+    assert "Correct the kernel" in str(failure.value)
     at.clean()
     assert at.captures == 0
 
