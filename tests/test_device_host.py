@@ -414,6 +414,25 @@ def test_run_measures_and_saves_under_work(book, capsys):
             zip(lines, files, strict=True)] == [True, True]
 
 
+def test_the_latest_recording_of_this_cpu_is_read_and_not_measured_again(
+        book, monkeypatch, capsys):
+    monkeypatch.setattr(host, "_cpu", lambda: "Toy CPU (toy1)")
+    assert host.latest() == made_run()  # nothing there: measured
+    assert "saved as work/recorded/host-" in capsys.readouterr().out
+    monkeypatch.setattr(host, "measure", None)
+    saved, = (book / "work" / "recorded").iterdir()
+    (saved.parent / "host-29990101T000000.000000Z-1.json").write_text('{"cut')  # newer, and bad
+    assert host.latest() == made_run()
+    assert f"before, Toy CPU (toy1), 2026-01-02; from work/recorded/{saved.name}" in \
+        capsys.readouterr().out
+
+
+def test_a_recording_of_another_cpu_is_not_the_latest(book, monkeypatch, capsys):
+    monkeypatch.setattr(host, "_cpu", lambda: "Another CPU")
+    assert host.run() == host.latest() == made_run()
+    assert len(list((book / "work" / "recorded").iterdir())) == 2  # measured both times
+
+
 def test_run_falls_back_to_the_temporary_folder(book, monkeypatch, capsys, tmp_path):
     (book / "work").write_text("a file where the folder should be")
     monkeypatch.setattr(host.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
