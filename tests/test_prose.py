@@ -47,12 +47,8 @@ NOT_AN_ANSWER: dict[tuple[str, str, str], str] = {
         "another kernel: the live figure lists blocks of 16 at the same intensity",
     ("day4/measured_roofs.ipynb", "day4.copy", "bytes"):
         "64 MiB in and out is also what a published row, C24, read one way: listed in its table",
-    ("day4/measured_roofs.ipynb", "day4.size", "most"):
-        "the DMA roof of Day 3 again, on purpose: the question is what short rows leave of it",
     ("day4/measured_roofs.ipynb", "day4.above", "spec"):
         "P of Day 3's core, which the openers have: the question is the ratio",
-    ("day4/measured_roofs.ipynb", "day4.plausible", "most"):
-        "the most generous figure, as day4.clock has it: the question is what to call the run",
 }
 
 

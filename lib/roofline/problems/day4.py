@@ -26,10 +26,8 @@ flop, byte, time, rate, band, clock_, per_byte = (
 
 TRN1, TRN2 = machine.trn1, machine.trn2
 DEVICE = TRN2.at("device")
-FACTS1, FACTS2 = ({name: spec.value for name, spec in chip.facts.items()} for chip in (TRN1, TRN2))
+FACTS1 = {name: spec.value for name, spec in TRN1.facts.items()}
 CORES1, CORES2 = (int(chip.at("device").facts["cores"].value) for chip in (TRN1, TRN2))
-STACK, SHARING = DEVICE.facts["hbm_stack_bandwidth"].value, int(
-    DEVICE.facts["cores_per_hbm_stack"].value)
 PARTITIONS, ENGINES, LANES = (int(FACTS1[name]) for name in (
     "pmax", "dma_engines", "dma_partitions_per_engine"))
 EACH, MOST = FACTS1["dma_engine_bandwidth"], FACTS1["dma_engine_theoretical"]
@@ -205,60 +203,6 @@ def which_clock(moved: int, pace: float, fixed: float) -> Iterator[AnyPart]:
 
 
 @problem(
-    "day4.cold",
-    ask="The first execution of a kernel takes {first}, the second one {second}. How much longer "
-        "is the first, as a ratio? How much of it is paid once, and which share of it is that? The "
-        "kernel moves {Q}: which BW does each execution give? Which one do you quote? A capture "
-        "with -s profile.ntff --num-exec=2 --profile-nth-exec=2: which file holds it?",
-    fixed=dict(first=6.55e-3, second=3.06e-3, Q=850e6),
-    units=dict(first="s", second="s", Q="B"),
-    draw=lambda r: (lambda second, more: dict(
-        first=round(second * more, 2) * 1e-3, second=second * 1e-3,
-        Q=r.randrange(240, 400, 10) * 1e6 * second))(
-            r.randrange(12, 60) / 10, r.choice((1.3, 1.6, 2.3, 2.8, 3.4))))
-def cold(first: float, second: float, Q: float) -> Iterator[AnyPart]:
-    if first <= second:
-        raise ValueError("first has to be above second")
-    once = first - second
-    yield Part("ratio", first / second, "", f"first / second = {time(first)} / {time(second)}",
-               {UPSIDE_DOWN: second / first, "what exceeds the second, over the second":
-                once / second, "what exceeds the second, over the first": once / first},
-               label="First over second")
-    yield Part("once", once, "s", f"first - second = {time(first)} - {time(second)}",
-               {"the whole first execution": first, "the second execution, which is warm": second,
-                "the two added": first + second}, label="Paid once")
-    yield Part("share", once / first, "", f"once / first = {time(once)} / {time(first)}",
-               {"over the second execution": once / second, "the warm share": second / first,
-                "over both executions together": once / (first + second)},
-               label="Share of the first that is paid once" + SHARE,
-               follows=("/", "once", first))
-    for name, t, label in (("BW_first", first, "BW by the first"),
-                           ("BW_second", second, "BW by the second")):
-        yield Part(name, Q / t, "B/s", f"Q / t = {byte(Q)} / {time(t)}",
-                   {"the other execution's time": Q / (second if t == first else first),
-                    "the mean of both times": 2 * Q / (first + second),
-                    BITS: 8 * Q / t}, label=label)
-    yield Choice("quote", "second",
-                 {"first": "the first: it is what a user waits for",
-                  "second": "the second, or a later one, and it is said so",
-                  "mean": "the mean of both", "least": "the shortest of many, whatever it is"},
-                 "A roof is what the hardware reaches again and again. What is paid once is worth "
-                 "a sentence of its own.",
-                 {"first": "It holds loading and first touches, so it measures no roof.",
-                  "mean": "A mean of a cold and a warm run is the time of no run.",
-                  "least": "A shortest run may be one that did nothing. Say which execution it "
-                           "was."}, label="Which one do you quote?")
-    yield Choice("file", "exec_2",
-                 {"given": "profile.ntff", "exec_2": "profile_exec_2.ntff",
-                  "both": "profile_exec_1.ntff and profile_exec_2.ntff"},
-                 "The number of the execution goes into the name, and only that execution is "
-                 "profiled.",
-                 {"given": "With --profile-nth-exec the name that was given gets the execution's "
-                           "number.", "both": "Only the execution asked for is profiled."},
-                 label="Which file?")
-
-
-@problem(
     "day4.clock",
     ask="Somebody reads {size} from HBM on one Trainium1 core. On the host's clock the call takes "
         f"{{t}}. Which rate would that be? How many times HBM's share of {band(BW1)} is it, and "
@@ -362,7 +306,7 @@ def first(size: int, row: int, BW: float, DMA: float) -> Iterator[AnyPart]:
         "Which do they reach with rows of {short} and of {long}? From which row on is it half of "
         f"the most, and from which {REACH:.0%}? Which remedy does the model suggest for a copy in "
         "short rows?",
-    fixed=dict(each=EACH, cost=25e-9, short=512, long=4 * KIB),
+    fixed=dict(each=20e9, cost=25e-9, short=512, long=4 * KIB),
     units=dict(each="B/s", cost="s", short="B", long="B"),
     draw=lambda r: dict(each=r.choice((17e9, 23e9, 27.2e9)), cost=r.choice((8e-9, 15e-9, 40e-9)),
                         short=r.choice((128, 256, 512)), long=r.choice((2048, 4096, 8192))))
@@ -406,11 +350,6 @@ def size(each: float, cost: float, short: int, long: int) -> Iterator[AnyPart]:
 
 SIZES = {"B128": "128 B", "B256": "256 B", "B512": "512 B", "K1": "1 KiB", "K2": "2 KiB",
          "K4": "4 KiB", "K8": "8 KiB", "K16": "16 KiB", "K32": "32 KiB"}
-SWEEP = ("with so many bytes a partition and transfer: "
-         + ", ".join(f"{{{name}}} at {size}" for name, size in SIZES.items()) + ". ")
-RULE = ("The rule: the knee is the smallest size from which on every measured size reaches "
-        f"{REACH:.0%} of the best rate. Where no size does, or the largest alone, the curve does "
-        "not flatten and there is no knee. ")
 SHAPES = (
     (.11, .22, .41, .64, .97, .99, 1., .99, .98), (.09, .17, .33, .52, .78, .97, .99, 1., .99),
     (.06, .11, .22, .4, .66, .85, .97, .98, 1.), (.03, .06, .12, .22, .41, .68, .89, .97, 1.),
@@ -474,150 +413,7 @@ def _knee(rates: Mapping[str, float]) -> Iterator[AnyPart]:
                extra={"what is lost, not what is reached": 1 - least / best})
 
 
-KNEE = SWEEP + RULE + ("What is the best rate, and the level that the rule asks for? At which size "
-                       "does the curve flatten? Which share of the best does the smallest size "
-                       "reach?")
-
-
-@problem(
-    "day4.knee",
-    ask="A made-up sweep of copies " + KNEE,
-    fixed=_made(370e9, (.04, .08, .14, .27, .46, .66, .84, .93, 1.)),
-    units=dict.fromkeys(SIZES, "B/s"),
-    draw=lambda r: _made(r.randrange(190, 420, 9) * 1e9, r.choice(SHAPES)))
-def knee(**rates: float) -> Iterator[AnyPart]:
-    yield from _knee(rates)
-
-
-# --- engines and directions -----------------------------------------------------------------------
-
-@problem(
-    "day4.engines",
-    ask=f"A DMA engine serves {LANES} partitions, and a core has {ENGINES} engines at {{each}}; "
-        "HBM's share of the core is {BW}. A copy fills tiles of {partitions} partitions, one tile "
-        "at a time. How many engines have work? What do they carry together, and which share of "
-        "all engines is that? How long does it take to move {Q}, both directions counted? Which "
-        "roof is that?",
-    fixed=dict(partitions=24, each=EACH, BW=BW1, Q=48e6),
-    units=dict(each="B/s", BW="B/s", Q="B"),
-    draw=lambda r: dict(partitions=r.choice((8, 16, 32, 40, 48, 80, 96, 112, 120)),
-                        each=r.choice((17e9, 23e9, 27.2e9)), BW=r.choice((240e9, 300e9, 375e9)),
-                        Q=r.choice((20e6, 72e6, 150e6))))
-def engines(partitions: int, each: float, BW: float, Q: float) -> Iterator[AnyPart]:
-    if partitions > PARTITIONS:
-        raise ValueError(f"partitions may be at most {PARTITIONS}")
-    count = -(-partitions // LANES)
-    dma = count * each
-    roof = min(dma, BW)
-    yield Part("engines", count, "", f"partitions / {LANES} = {partitions} / {LANES}"
-               if partitions % LANES == 0 else f"partitions / {LANES}, rounded up = {count}",
-               {"one for each partition": partitions, "all of them, as for a full tile": ENGINES,
-                "the partitions an engine serves": LANES,
-                "the engines that have nothing to do": ENGINES - count}, label="Engines at work",
-               exact=True)
-    yield Part("dma", dma, "B/s", f"engines × each = {count} × {band(each)}",
-               {"all engines": ENGINES * each, "one engine": each, "one engine a partition":
-                partitions * each, BITS: 8 * dma}, label="What they carry",
-               follows=("*", "engines", each))
-    yield Part("share", count / ENGINES, "", f"engines / all = {count} / {ENGINES}",
-               {UPSIDE_DOWN: ENGINES / count, "engines over partitions of a full tile":
-                count / PARTITIONS, "engines over the partitions of this tile":
-                count / partitions}, label="Share of all engines" + SHARE,
-               follows=("/", "engines", float(ENGINES)),
-               extra={"the share that idles": 1 - count / ENGINES})
-    yield Part("t", Q / roof, "s", f"Q / min(dma, BW) = {byte(Q)} / {band(roof)}",
-               {"all engines": Q / (ENGINES * each), "one engine": Q / each,
-                "the faster of the two links": Q / max(dma, BW), BITS: 8 * Q / roof},
-               label="Time to move Q", follows=("max", ("/", Q, "dma"), Q / BW))
-    right = "dma" if dma < BW else "hbm"
-    yield Choice("binds", right, {"dma": "the DMA engines that have work", "hbm": "HBM's share",
-                                  "all": "all DMA engines"},
-                 f"{band(dma)} against {band(BW)}. With several tiles under way more engines may "
-                 "have work: a profile tells.",
-                 _others(right, {"dma": "Compare what they carry with HBM's share.",
-                                 "hbm": "Compare it with what the engines carry.",
-                                 "all": "The others have no rows of this tile."}),
-                 label="Which roof?")
-
-
-KINDS = {"documented": "documented: the vendor states it",
-         "derived": "derived: a product of figures that pages state",
-         "published": "published: somebody else measured it and says how",
-         "modelled": "modelled: a cost model predicts it"}
-
-
-@problem(
-    "day4.dma_roof",
-    ask=f"One Trainium1 core: {ENGINES} DMA engines at {{each}}, HBM's share {{BW}}. Runs of "
-        "others on such a core, told with transfer size and clock, reach {one_way} where they only "
-        "read or only write, and {both} where they do both, reads and writes added up. What do the "
-        "engines carry together? Which share of that is the one-way rate, and which share of "
-        "HBM's? By how much is the rate of both directions above the engines' figure? Which roof "
-        "binds one way? Of which kind is the engines' figure, and of which the one-way rate? What "
-        "follows from the figure for both?",
-    fixed=dict(each=EACH, BW=BW1, one_way=273e9, both=308e9),
-    units=dict.fromkeys(("each", "BW", "one_way", "both"), "B/s"),
-    draw=lambda r: (lambda each: dict(
-        each=each, BW=ENGINES * each * r.choice((1.3, 1.5, 1.7)),
-        one_way=round(ENGINES * each * r.choice((.8, .9, .93)) / 1e9) * 1e9,
-        both=round(ENGINES * each * r.choice((1.08, 1.14, 1.2)) / 1e9) * 1e9))(
-            r.choice((15e9, 20e9, 23e9, 30e9))))
-def dma_roof(each: float, BW: float, one_way: float, both: float) -> Iterator[AnyPart]:
-    dma = ENGINES * each
-    if not both > dma:
-        raise ValueError(f"both has to be above the engines' {band(dma)}")
-    if not BW > both:
-        raise ValueError("BW has to be above both")
-    yield Part("dma", dma, "B/s", f"engines × each = {ENGINES} × {band(each)}",
-               {"one engine": each, "the engines of two cores": 2 * dma,
-                "HBM's share given instead": BW, BITS: 8 * dma}, label="All DMA engines")
-    yield Part("of_DMA", one_way / dma, "", f"one way / dma = {band(one_way)} / {band(dma)}",
-               {"over HBM's share": one_way / BW, "over one engine": one_way / each,
-                "the rate of both directions": both / dma, "over the engines of two cores":
-                one_way / dma / 2}, label="One way, share of the engines'" + SHARE,
-               follows=("/", one_way, "dma"))
-    yield Part("of_HBM", one_way / BW, "", f"one way / BW = {band(one_way)} / {band(BW)}",
-               {"over the DMA engines": one_way / dma, UPSIDE_DOWN: BW / one_way,
-                "the rate of both directions": both / BW, "over the device's, which two cores "
-                "share": one_way / BW / 2}, label="One way, share of HBM's" + SHARE)
-    yield Part("above", both / dma - 1, "", f"both / dma - 1 = {band(both)} / {band(dma)} - 1",
-               {"the ratio, not what it is above 1": both / dma,
-                "over HBM's share, and what is missing": 1 - both / BW,
-                "halved to one direction, and what that lacks": 1 - both / dma / 2},
-               label="Both directions above the engines'" + SHARE,
-               follows=("+", ("/", both, "dma"), -1.0))
-    yield Choice("binds", "dma", {"dma": "the DMA engines", "hbm": "HBM's share",
-                                  "sum": "neither: their bandwidths add up"},
-                 "It is the lower of the two, and the one-way rate comes up to about that and not "
-                 "beyond.",
-                 {"hbm": "Compare both figures with the one-way rate.",
-                  "sum": "A byte passes both, one behind the other."},
-                 label="Which binds one way?")
-    for name, kind, label, why, wrong in (
-            ("kind_DMA", "derived", "The engines' figure is",
-             "Engines and rate of one are documented; their product is ours.",
-             {"documented": "Its factors are. No page prints this product for the core.",
-              "published": "Nobody ran anything for it.",
-              "modelled": "It is a product, not a prediction of a run."}),
-            ("kind_run", "published", "The one-way rate is",
-             "It comes from runs, with instance, transfer size and clock told beside it.",
-             {"documented": "The vendor states what engines carry, not what this run reached.",
-              "derived": "It was timed, not computed from a specification.",
-              "modelled": "It was timed on a chip."})):
-        yield Choice(name, kind, KINDS, why, wrong, label=label)
-    yield Choice("follows", "direction",
-                 {"direction": "the engines' figure is no limit of both directions added up",
-                  "wrong": "the run's figure is wrong: nothing passes its roof",
-                  "hbm": "HBM binds after all",
-                  "faster": "each direction alone is faster in a copy"},
-                 "Reads and writes were both counted, and only the sum is above the figure. Why, "
-                 "no page says: that an engine reads for one transfer while it writes for another "
-                 "is an inference.",
-                 {"wrong": "The one-way runs stay near the figure, and these were timed alike.",
-                  "hbm": "HBM's share is above both rates.",
-                  "faster": "Halve it: a direction has less than in a one-way run."},
-                 label="What follows?")
-
+# --- one direction, or both -----------------------------------------------------------------------
 
 @problem(
     "day4.ways",
@@ -626,7 +422,7 @@ def dma_roof(each: float, BW: float, one_way: float, both: float) -> Iterator[An
         "one-way roof and by the copy's roof. By how much would the copy's roof make the kernel "
         "look worse than the one-way roof does: the first time over the second, less 1? Which of "
         "the two roofs is this kernel's?",
-    fixed=dict(read=64e6, written=1e6, one_way=271e9, both=304e9),
+    fixed=dict(read=64e6, written=1e6, one_way=271e9, both=308e9),
     units=dict(read="B", written="B", one_way="B/s", both="B/s"),
     draw=lambda r: dict(r.choice((dict(read=48e6, written=2e6), dict(read=24e6, written=24e6),
                                   dict(read=1e6, written=36e6), dict(read=90e6, written=80e6),
@@ -830,18 +626,17 @@ def _kernel_side(name: str, label: str, I: float, ridge: float) -> Choice:
     ask="One Trn2 core, P = {P} in bf16, has an even share of {share} of HBM. Alone it reaches "
         "{alone}; while its neighbour copies too it reaches {beside}. By how much is a core alone "
         "above its even share? Where is the ridge of a core alone, and of a core with its "
-        "neighbour at work? How long does it take at least to move {Q}, alone and beside? An op "
-        "has I = {I}: on which side of the ridge is it in each case? Which bandwidth belongs to a "
-        "kernel that runs on one core while the others idle, and which to one on all cores?",
-    fixed=dict(P=P2, share=BW2, alone=400e9, beside=358e9, Q=60e6, I=208.0),
-    units=dict(P="FLOP/s", share="B/s", alone="B/s", beside="B/s", Q="B", I="FLOP/B"),
+        "neighbour at work? An op has I = {I}: on which side of the ridge is it in each case? "
+        "Which bandwidth belongs to a kernel that runs on one core while the others idle, and "
+        "which to one on all cores?",
+    fixed=dict(P=P2, share=BW2, alone=400e9, beside=358e9, I=208.0),
+    units=dict(P="FLOP/s", share="B/s", alone="B/s", beside="B/s", I="FLOP/B"),
     draw=lambda r: (lambda share, more, less: dict(
         share=share, alone=round(share * more / 1e9) * 1e9, beside=round(share * less / 1e9) * 1e9,
-        Q=r.choice((24e6, 90e6, 150e6)), I=r.choice((150.0, 205.0, 260.0))))(
+        I=r.choice((150.0, 205.0, 260.0))))(
             r.choice((340e9, 362.5e9, 390e9)), r.choice((1.08, 1.13, 1.18)),
             r.choice((0.86, 0.9, 0.93))))
-def share(P: float, share: float, alone: float, beside: float, Q: float, I: float,
-          ) -> Iterator[AnyPart]:
+def share(P: float, share: float, alone: float, beside: float, I: float) -> Iterator[AnyPart]:
     if not alone > beside:
         raise ValueError("alone has to be above beside")
     yield Part("above", alone / share - 1, "", f"alone / share - 1 = {band(alone)} / {band(share)}"
@@ -857,11 +652,6 @@ def share(P: float, share: float, alone: float, beside: float, Q: float, I: floa
                    {UPSIDE_DOWN: bw / P, "the other of the two": P / other,
                     "P of the pair over one core's BW": 2 * P / bw, "the device's bandwidth":
                     P / device}, label=label)
-    for name, bw, other, label in (("T_alone", alone, beside, "Time, alone"),
-                                   ("T_beside", beside, alone, "Time, neighbour at work")):
-        yield Part(name, Q / bw, "s", f"Q / BW = {byte(Q)} / {band(bw)}",
-                   {"the other of the two": Q / other, "both cores' bandwidth": Q / (2 * bw),
-                    "the device's bandwidth": Q / device, BITS: 8 * Q / bw}, label=label)
     yield _kernel_side("side_alone", "Side, alone", I, P / alone)
     yield _kernel_side("side_beside", "Side, neighbour at work", I, P / beside)
     which = {"alone": "what a core reaches alone", "beside": "what it reaches with all at work",
@@ -873,99 +663,6 @@ def share(P: float, share: float, alone: float, beside: float, Q: float, I: floa
                  label="A kernel on one core")
     yield Choice("all", "beside", which, "Each core has only that while all the others pull too.",
                  {"alone": "No core is alone then.", "share": spec}, label="A kernel on all cores")
-
-
-@problem(
-    "day4.lone",
-    ask="A kernel on one Trn2 core moved {Q} over HBM in {t}; suppose that the others idled. Which "
-        f"rate is that, and how many times the even share of {band(BW2)}? What did each of the "
-        f"{ENGINES} DMA engines carry? Documents give an engine {band(FACTS2['dma_engine_bandwidth'])} and "
-        f"{band(MOST)}: which of them does the run exclude as a limit? One HBM stack has "
-        f"{band(STACK)} for {SHARING} cores: what would both need at that rate, and can both have "
-        "it?",
-    fixed=dict(Q=448_266_240, t=1084.8e-6), units=dict(Q="B", t="s"),
-    draw=lambda r: (lambda Q, bw: dict(Q=Q, t=float(f"{Q / bw:.4g}")))(
-        r.choice((120, 240, 360, 500)) * 10**6,
-        r.choice((325, 335, 345, 385, 395, 405, 425)) * 1e9))
-def lone(Q: int, t: float) -> Iterator[AnyPart]:
-    bw, small = Q / t, FACTS2["dma_engine_bandwidth"]
-    each = bw / ENGINES
-    yield Part("BW", bw, "B/s", f"Q / t = {Q:,} bytes / {time(t)}",
-               {"doubled: Q has both directions already": 2 * bw, BITS: 8 * bw,
-                "divided among the cores of the stack": bw / SHARING}, label="Rate of the core")
-    yield Part("times", bw / BW2, "", f"rate / share = {band(bw)} / {band(BW2)}",
-               {"over the stack, not over one core's share": bw / STACK,
-                "over the device": bw / DEVICE.bw(),
-                "doubled: Q has both directions already": 2 * bw / BW2},
-               label="Times the even share", follows=("/", "BW", BW2),
-               extra={UPSIDE_DOWN: BW2 / bw, "what exceeds 1": bw / BW2 - 1})
-    yield Part("each", each, "B/s", f"rate / engines = {band(bw)} / {ENGINES}",
-               {"over the engines of all cores of the stack": each / SHARING,
-                f"over the {LANES} partitions of an engine": bw / LANES,
-                "over the partitions, not over the engines": bw / PARTITIONS},
-               label="Carried by one engine", follows=("/", "BW", float(ENGINES)))
-    right = "small" if small < each <= MOST else "none" if each <= small else "both"
-    yield Choice("excluded", right,
-                 {"small": f"{band(small)}, the smaller one", "none": "neither",
-                  "both": "both", "large": f"{band(MOST)}, the larger one"},
-                 f"An engine carried {band(each)} on average, so a limit lies no lower.",
-                 _others(right, {"small": "The run stays within it.",
-                                 "none": "Hold what an engine carried against both figures.",
-                                 "both": "The larger figure is not reached.",
-                                 "large": "What passes the larger figure has passed the smaller "
-                                          "one first."}), label="Which one is excluded?")
-    need = SHARING * bw
-    yield Part("need", need, "B/s", f"cores × rate = {SHARING} × {band(bw)}",
-               {"one core alone": bw, "all cores of the device": CORES2 * bw,
-                "the even share of both": SHARING * BW2}, label="What both would need",
-               follows=("*", "BW", float(SHARING)))
-    fits = "yes" if need <= STACK else "no"
-    yield Choice("both", fits,
-                 {"yes": "they can: the stack has enough",
-                  "no": "they cannot: a core alone gets more than its part"},
-                 f"{band(need)} against {band(STACK)}.",
-                 _others(fits, {"yes": "Hold what both need against what the stack has.",
-                                "no": "Hold what both need against what the stack has."}),
-                 label="Can both have it?")
-
-
-@problem(
-    "day4.lnc",
-    ask="A kernel is counted for its whole problem: W = {W}, Q = {Q}. It is launched as kernel[2], "
-        "but its code never asks which core it runs on. The profile, which adds up both cores, "
-        "takes {t}. Which W and Q does it show? Which rate do those give, and which rate is "
-        "useful? How long would it take, at best, if the cores split the work? What gives such a "
-        "run away?",
-    fixed=dict(W=9.093e9, Q=11.34e6, t=240e-6), units=dict(W="FLOP", Q="B", t="s"),
-    draw=lambda r: dict(W=r.choice((4e9, 6e9, 15e9)), Q=r.choice((16e6, 25e6, 38e6)),
-                        t=r.choice((160e-6, 210e-6, 260e-6, 340e-6))))
-def lnc(W: float, Q: float, t: float) -> Iterator[AnyPart]:
-    yield Part("W_shown", 2 * W, "FLOP", f"2 × W = 2 × {flop(W)}",
-               {"one core's, as if the work were split": W, "doubled twice": 4 * W,
-                "what each core does if they split it": W / 2}, label="W shown")
-    yield Part("Q_shown", 2 * Q, "B", f"2 × Q = 2 × {byte(Q)}",
-               {"one core's, as if the work were split": Q, "doubled twice": 4 * Q,
-                "what each core moves if they split it": Q / 2}, label="Q shown")
-    yield Part("rate", 2 * W / t, "FLOP/s", f"W_shown / t = {flop(2 * W)} / {time(t)}",
-               {"one core's work over the time": W / t, "over the time of each core, added up":
-                2 * W / (4 * t), "doubled twice": 4 * W / t}, label="Rate shown",
-               follows=("/", "W_shown", t))
-    yield Part("useful", W / t, "FLOP/s", f"W / t = {flop(W)} / {time(t)}",
-               {"the rate shown: half of it is the same work again": 2 * W / t,
-                "halved twice": W / t / 2, "doubled twice": 4 * W / t}, label="Useful rate")
-    yield Part("T_split", t / 2, "s", f"t / 2 = {time(t)} / 2",
-               {"the same: both cores are at work already": t, "a quarter: two cores, half each":
-                t / 4, "twice as long: they have to agree": 2 * t}, label="Time, split")
-    yield Choice("sign", "count",
-                 {"count": "FLOPs and bytes of the profile are twice those of the count",
-                  "time": "the time is twice that of the same kernel on one core",
-                  "result": "the result is wrong", "idle": "one core is idle throughout"},
-                 "Time and result look fine: each core did all of it, at the same time. Only the "
-                 "count tells.",
-                 {"time": "Both run at once: the time is that of one core.",
-                  "result": "Both cores store the same numbers in the same place.",
-                  "idle": "Both are as busy as they can be, with the same work."},
-                 label="What gives it away?")
 
 
 # --- above spec -----------------------------------------------------------------------------------
@@ -1034,71 +731,6 @@ def above(clock: float, W: float, t: float) -> Iterator[AnyPart]:
                   "scope": "A pair is a factor of 2.", "chip": none}, label="Near 4")
 
 
-@problem(
-    "day4.plausible",
-    ask="A profile says that a kernel on one Trn2 core moved {moved} in {t}. The spec in use is "
-        f"{{spec}}; the most that any document allows {ENGINES} DMA engines is {band(MOST)} each. "
-        "Find the rate, what the engines carry at most, the least time by that, and the rate over "
-        "the spec. What do you call the figure, and what do you do with it? What cannot "
-        "explain a rate above all limits?",
-    fixed=dict(moved=180e6, t=355e-6, spec=BW2), units=dict(moved="B", t="s", spec="B/s"),
-    draw=lambda r: (lambda bw, t: dict(moved=round(bw * t / 1e6) * 1e6, t=t))(
-        r.choice((310e9, 335e9, 395e9, 415e9, 490e9, 560e9, 900e9)),
-        r.choice((250e-6, 420e-6, 600e-6))))
-def plausible(moved: float, t: float, spec: float) -> Iterator[AnyPart]:
-    bw, most = moved / t, ENGINES * MOST
-    yield Part("BW", bw, "B/s", f"moved / t = {byte(moved)} / {time(t)}",
-               {"bytes counted once more, in and out": 2 * bw, BITS: 8 * bw,
-                "halved: both directions are in the bytes": bw / 2}, label="Rate")
-    yield Part("most", most, "B/s", f"engines × each = {ENGINES} × {band(MOST)}",
-               {"the table's smaller figure of an engine": TRN2.bw("DMA"),
-                "one engine": MOST, "the engines of two cores": 2 * most},
-               label="What the engines carry at most")
-    yield Part("T_least", moved / most, "s", f"moved / most = {byte(moved)} / {band(most)}",
-               {"by the spec in use": moved / spec, "one engine": moved / MOST,
-                "the engines of two cores": moved / most / 2}, label="Least time by that",
-               follows=("/", moved, "most"))
-    yield Part("ratio", bw / spec, "", f"rate / spec = {band(bw)} / {band(spec)}",
-               {"over what the engines carry at most": bw / most,
-                "over the device's bandwidth": bw / DEVICE.bw(),
-                "over one engine": bw / MOST}, label="Rate over the spec",
-               follows=("/", "BW", spec))
-    right = "implausible" if bw > most else "above" if bw > spec else "fine"
-    yield Choice("call", right,
-                 {"fine": "nothing odd: it is within the spec",
-                  "above": "above spec: another document allows it, so check the input",
-                  "implausible": "implausible: above all that any document allows"},
-                 f"{band(bw)} against {band(spec)} and {band(most)}.",
-                 _others(right, {"fine": "Hold the rate against the spec in use.",
-                                 "above": "Hold the rate against both limits.",
-                                 "implausible": "Hold the rate against what the engines carry at "
-                                                "most."}), label="What do you call it?")
-    do = {"fine": "use", "above": "check", "implausible": "exclude"}[right]
-    yield Choice("do", do,
-                 {"use": "use it as it is",
-                  "check": "keep it, and say which spec it is above and what may explain it",
-                  "exclude": "keep it with its flag, and take no roof from it",
-                  "drop": "delete it, so that nobody meets it"},
-                 {"use": "It is a measurement like any other, with its conditions beside it.",
-                  "check": "A lone core may pass an even share; clock and scope may be wrong.",
-                  "exclude": "Clock, scope, dtype, or a run that did not happen: one of them "
-                             "explains it."}[do],
-                 _others(do, {"use": "See what you call it first.", "check": "See what you call "
-                              "it first.", "exclude": "Nothing forbids it: see the two limits.",
-                              "drop": "What is odd is worth keeping: it tells what went wrong."}),
-                 label="What do you do with it?")
-    yield Choice("explains", "warm",
-                 {"clock": "a clock that stopped early, as one on the host does",
-                  "cores": "the bytes of two cores over the time of one",
-                  "skipped": "a run of which a part did not happen",
-                  "warm": "a second execution, in place of the first"},
-                 "A second execution is faster than a cold one, and no faster than its parts.",
-                 {"clock": "That explains any rate at all.",
-                  "cores": "That explains up to twice a core's rate.",
-                  "skipped": "Bytes that were counted and never moved explain it."},
-                 label="What explains no rate above all limits?")
-
-
 # --- causes ---------------------------------------------------------------------------------------
 
 CAUSES = {"start": "starting and ending the launch",
@@ -1108,6 +740,7 @@ CAUSES = {"start": "starting and ending the launch",
           "throttle": "the throttle after idling",
           "rows": "rows of the array that hold no weight",
           "load": "weight loads that nothing hides"}
+OF_COPIES, OF_MATMULS = ("start", "issue", "engines", "packets"), ("throttle", "rows", "load")
 SEEN = {"start": "That is paid once a launch, before the first packet and after the last one.",
         "issue": "Then moments without any packet would follow each other while an engine starts "
                  "transfers.",
@@ -1148,7 +781,9 @@ def causes() -> Iterator[AnyPart]:
                     "tiles, or order the loop so that the next one loads during a matmul."),
     }
     for name, (right, label, why) in cases.items():
-        yield Choice(name, right, CAUSES, why, _others(right, SEEN), label=label)
+        offered = OF_COPIES if right in OF_COPIES else OF_MATMULS
+        yield Choice(name, right, {cause: CAUSES[cause] for cause in offered}, why,
+                     _others(right, {cause: SEEN[cause] for cause in offered}), label=label)
     yield Choice("overhead", "none",
                  {"none": "a word for a part of the gap that nobody looked at",
                   "start": "another word for what a launch costs",
@@ -1312,11 +947,21 @@ def do_copy(size: int, partitions: int, row: int, t: float, active: float, spec:
         label="Share of the spec figure that BW is")
 
 
-do_sweep = replace(
-    knee, id="day4.do.sweep",
-    ask="Your sweep over the transfer size. " + OWN + "copies " + KNEE + " (In JupyterLab, give "
-        'your own: ask("day4.do.sweep", B128="... GB/s", B256="...", ..., K32="...").)',
-    fixed=_made(302e9, (.09, .17, .31, .5, .8, .97, 1., .99, .98)))
+@problem(
+    "day4.do.sweep",
+    ask="Your sweep over the transfer size. " + OWN + "copies with so many bytes a partition and "
+        "transfer: " + ", ".join(f"{{{name}}} at {size}" for name, size in SIZES.items()) +
+        ". The rule: the knee is the smallest size from which on every measured size reaches "
+        f"{REACH:.0%} of the best rate. Where no size does, or the largest alone, the curve does "
+        "not flatten and there is no knee. What is the best rate, and the level that the rule asks "
+        "for? At which size does the curve flatten? Which share of the best does the smallest size "
+        'reach? (In JupyterLab, give your own: ask("day4.do.sweep", B128="... GB/s", B256="...", '
+        '..., K32="...").)',
+    fixed=_made(302e9, (.09, .17, .31, .5, .8, .97, 1., .99, .98)),
+    units=dict.fromkeys(SIZES, "B/s"),
+    draw=lambda r: _made(r.randrange(190, 420, 9) * 1e9, r.choice(SHAPES)))
+def do_sweep(**rates: float) -> Iterator[AnyPart]:
+    yield from _knee(rates)
 
 
 def _loop_work(M: int, K: int, N: int, count: int, label: str = "W of the loop") -> Part:
