@@ -7,8 +7,8 @@ Assumes   other work may share the machine: everything is timed by turns, median
 Ignores   detected clocks and cache sizes: virtual machines misreport both. NUMA, core classes
 """
 
-import functools
 import contextlib
+import functools
 import os
 import platform
 import statistics
