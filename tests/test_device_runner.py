@@ -494,7 +494,7 @@ def work(tmp_path: Path) -> Any:
         call = SimpleNamespace(file=file, name="mine", lnc=lnc, parameters=parameters or {},
                                source_sha256="0" if changed else runner.hashlib.sha256(
                                    file.read_bytes()).hexdigest(), inputs=inputs,
-                               kernel=lambda x, y: 0)
+                               names=("x", "y")[:len(inputs)])
         here = Bench(bench.folder, {**bench.environment, **(env or {})}, 60, "mine")
         return runner._work(here, call, runner._save_inputs(here, call), framework)  # type: ignore
 
@@ -720,10 +720,9 @@ def test_lnc_2_that_does_not_share_the_work_is_told(kernels: Any, here: chip.Pro
     each = launch(kernels.product, ((64, 32), "bf16"), ((64, 128), "bf16"), lnc=2)
     for call, due in ((each, True),
                       (launch(shares, ((128, 4096), "bf16"), elements=2048, lnc=2), False)):
-        made = SimpleNamespace(call=call, here=here)
         profile = neuroncore.predict(call.counted("trn2"), buffers=None).profile
         assert profile.cores == 2
-        assert runner._doubled(profile, made) is due  # type: ignore[arg-type]
+        assert runner._doubled(profile, call, "trn2") is due
 
 
 def test_outputs_of_the_capture_that_are_not_found_are_told(kernels: Any, instance: Any) -> None:

@@ -134,10 +134,7 @@ def ask(here: Installation, *command: str, timeout_s: float | None = None) -> Sa
     except subprocess.TimeoutExpired:
         code = None
     finally:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(1)  # one that hangs in the driver cannot be ended
+        end(process)
     for reader in readers:
         reader.join(1)
     out, err = (said[key].decode("utf-8", "replace") for key in ("out", "err"))
@@ -147,6 +144,27 @@ def ask(here: Installation, *command: str, timeout_s: float | None = None) -> Sa
         words = (err.strip() or out.strip() or "no words").splitlines()[-1].strip()
         return Said(out, f"{name}: exit code {code} ({printable(words, 120)})")
     return Said(out, "")
+
+
+def end(process: "subprocess.Popen[bytes]", grace_s: float = 0) -> None:
+    """End a process that leads a group, and all that it started.
+
+    grace_s   it is asked first, and has as long to let go of its cores
+    """
+    try:
+        if grace_s and process.poll() is None:
+            _signal(process, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(grace_s)
+    finally:
+        _signal(process, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(grace_s, 1))  # one that hangs in the driver cannot be ended
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, number)
 
 
 def _read_some(stream: Any, said: dict[str, bytes], key: str) -> None:
@@ -189,7 +207,6 @@ class Probe:
     cores           NeuronCores of a device as the runtime counts them, at this LNC
     physical_cores  NeuronCores of a device
     lnc             physical cores to a logical one, as the runtime is set: 1 or 2
-    memory          bytes of a device
     sdk             the release that NKI's version belongs to
     frameworks      what can start a kernel besides NumPy: "jax", "torch-neuronx"
     others          processes that hold cores
@@ -203,7 +220,6 @@ class Probe:
     cores: int | None = None
     physical_cores: int | None = None
     lnc: int | None = None
-    memory: int | None = None
     driver: str | None = None
     runtime: str | None = None
     tools: str | None = None
@@ -410,10 +426,6 @@ class _Finding:
         self.set("physical_cores", physical, whence, "physical cores")
         cores = physical // lnc if physical and lnc else None
         self.set("cores", cores, "of a device: physical cores / LNC" if cores else whence)
-        sizes = {size for entry in self.entries
-                 if (size := _whole(entry.get("memory_size"))) is not None}
-        self.set("memory", max(sizes, default=None),
-                 "of a device: neuron-ls" if sizes else "neuron-ls does not say")
 
     def _lnc(self, chip: str | None) -> tuple[int | None, str]:
         """LNC and who says so; a variable of this process comes before what neuron-ls reports."""

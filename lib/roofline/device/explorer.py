@@ -11,7 +11,6 @@ Not documented, and so looked for in more than one way: the name of the trace (`
 
 import contextlib
 import json
-import os
 import re
 import shlex
 import shutil
@@ -25,6 +24,7 @@ from typing import IO
 
 from ..profile import Profile, ProfileError, read
 from ..table import printable
+from .chip import end
 
 TOOL = "neuron-explorer"
 GRACE_S = 5  # from the request to end until the end without asking
@@ -153,7 +153,7 @@ class Bench:
                              "Pass a larger timeout_s=, or find in the log what it waited for"
                              ) from None
         finally:
-            end(process)
+            end(process, GRACE_S)
         if code:
             raise self.error(step, _how(code))
 
@@ -171,23 +171,6 @@ class Bench:
             log.seek(max(0, self.log.stat().st_size - 200_000))
             text = log.read().decode(errors="replace")
         return [line for line in text.rpartition("\n$ ")[2].splitlines()[1:] if line.strip()]
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started: asked first, so that the runtime lets go of cores."""
-    try:
-        if process.poll() is None:
-            _signal(process, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_S)
-    finally:
-        _signal(process, signal.SIGKILL)
-        process.wait()
-
-
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
 
 
 def _how(code: int) -> str:

@@ -37,6 +37,12 @@ def key_of(source_sha256: str, name: str, shapes: tuple[tuple[tuple[int, ...], s
     return hashlib.sha256(said.encode()).hexdigest()[:20]
 
 
+def partition_bytes(parameters: Mapping[str, Any], dtype: str) -> int | None:
+    """Bytes a partition and transfer, of a kernel that moves `elements` of them; else None."""
+    elements = parameters.get("elements")
+    return elements * dtypes.of(dtype).itemsize if isinstance(elements, int) else None
+
+
 @dataclass(frozen=True, eq=False)
 class Launch:
     """One call of one kernel.
@@ -59,6 +65,13 @@ class Launch:
     @property
     def name(self) -> str:
         return str(getattr(self.kernel, "__name__", "kernel"))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The kernel's names of its arrays; fewer where its def line does not name them all."""
+        given = inspect.signature(inspect.unwrap(self.kernel)).parameters.values()
+        named = [p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return tuple(named[:len(self.shapes)])
 
     @property
     def title(self) -> str:

@@ -7,7 +7,6 @@ Assumes   a recording of the same source, shapes and parameters is as good as a 
 Ignores   what a figure means (readings); whether to trust it (plausibility)
 """
 
-import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +17,11 @@ from .. import machine as machines
 from .. import units
 from ..count import Count
 from ..machine import Machine, Spec
-from ..nki import dtypes
 from ..profile import Profile
 from ..table import aligned, wrapped
 from . import store
 from .chip import probe
-from .launches import Launch
+from .launches import Launch, partition_bytes
 from .plausibility import excluded
 
 KINDS = ("measured", "modelled")  # in this order in tables and curves
@@ -270,8 +268,9 @@ def value_of(call: Launch, x: "str | Callable[[Launch], float]") -> float:
     if callable(x):
         return x(call)
     given = call.parameters
-    if x == "bytes per partition" and isinstance(given.get("elements"), int) and call.shapes:
-        return given["elements"] * dtypes.of(call.shapes[0][1]).itemsize
+    if x == "bytes per partition" and call.shapes and (
+            size := partition_bytes(given, call.shapes[0][1])):
+        return size
     if isinstance(given.get(x), (int, float)):
         return given[x]
     raise MeasureError(f"{call.title}: no {x!r}; expected \"bytes per partition\" of a kernel with "
@@ -285,21 +284,13 @@ def points_of(calls: Sequence[Launch]) -> dict[int, str]:
     told = [{"": call.name} if several else {} for call in calls]
     for call, own in zip(calls, told, strict=True):
         own |= {name: f"{name}={value}" for name, value in call.parameters.items()}
-        own |= {f"argument {i}": f"{_argument(call, i)} {list(shape)} {dtype}"
+        own |= {f"argument {i}": " ".join([*call.names[i:i + 1], str(list(shape)), dtype])
                 for i, (shape, dtype) in enumerate(call.shapes)}
         own["LNC"] = f"LNC {call.lnc}"
     differ = [key for key in dict.fromkeys(key for own in told for key in own)
               if len({own.get(key) for own in told}) > 1]
     return {id(call): " ".join(own[key] for key in differ if key in own) or call.title
             for call, own in zip(calls, told, strict=True)}
-
-
-def _argument(call: Launch, place: int) -> str:
-    """The kernel's name of its argument."""
-    try:
-        return list(inspect.signature(inspect.unwrap(call.kernel)).parameters)[place]
-    except (TypeError, ValueError, IndexError):
-        return f"argument {place}"
 
 
 # --- one launch ----------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import chip
-from .explorer import TOOL, Bench, end
+from . import chip, explorer
+from .explorer import TOOL, Bench
 from .plausibility import Flag
 
 FOREVER = 10_000_000  # executions of a neighbour; it is ended long before
@@ -35,7 +35,7 @@ def neighbours(bench: Bench, here: chip.Probe, lnc: int, cores: Sequence[int],
             beside.folder.mkdir()
             said = stack.enter_context((beside.folder / "said.txt").open("wb"))
             running[core] = beside.start(_loop_command(bench, inputs), ".", said)
-            stack.callback(end, running[core])
+            stack.callback(chip.end, running[core], explorer.GRACE_S)
         zero = {core: executions(here, lnc, core) for core in cores}
         for core in cores:
             _wait_until_it_runs(bench, here, lnc, core, running[core], zero[core])

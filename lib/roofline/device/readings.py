@@ -18,11 +18,11 @@ from .. import gaps, units
 from .. import machine as machines
 from ..count import Count
 from ..machine import Machine, Spec
-from ..nki import dtypes
 from ..profile import Profile
 from ..table import aligned, wrapped
 from ..timeline import MATMUL, Spans
 from . import store
+from .launches import partition_bytes
 from .measuring import KINDS, MeasureError, Measurement, Sweep
 from .plausibility import excluded, machine_of, plausible
 
@@ -613,7 +613,5 @@ def _swept(one: store.Recording) -> tuple[Any, ...]:
 
 def _partition_bytes(one: store.Recording) -> int:
     """Bytes a partition and transfer; 0 where the call does not say."""
-    elements, kinds = one.provenance["parameters"].get("elements"), one.provenance["dtypes"]
-    if not isinstance(elements, int) or not kinds:
-        return 0
-    return elements * dtypes.of(kinds[0]).itemsize
+    kinds = one.provenance["dtypes"]
+    return (kinds and partition_bytes(one.provenance["parameters"], kinds[0])) or 0

@@ -13,7 +13,6 @@ work/recorded/.failed/.
 
 import contextlib
 import hashlib
-import inspect
 import json
 import os
 import secrets
@@ -40,7 +39,7 @@ from .launches import Launch, LaunchError, launch
 from .neighbours import neighbours
 from .plausibility import Flag, plausible
 from .recording import RecordingError
-from .worker import dtype_of
+from .worker import bits, dtype_of
 
 __all__ = ["CaptureError", "CaptureInterrupted", "WrongOutput", "capture", "capture_launch",
            "capture_together"]
@@ -80,46 +79,41 @@ def capture(kernel: Callable, /, *args: Any, lnc: int | None = None, core: int =
                           framework=framework, dge=dge, timeout_s=timeout_s).profile
 
 
-def capture_launch(call: Launch, *, core: int = 0, expect: Any = None,
-                   tolerance: float | None = None, framework: str | None = None,
-                   dge: bool = False, timeout_s: float = 900) -> store.Recording:
-    """The same of a launch; the recording itself."""
-    here = ready(call, [core])
-    want = wanted(call, here.chip or "", expect, tolerance)
-    with _bench(call, here, core, timeout_s) as bench:
-        ran = run(bench, call, here, framework, want)
-        shot = explorer.capture(bench, ran.inputs, dge)
-        return _recorded(bench, Made(call, here, core, dge, ran, shot), want)
+def capture_launch(call: Launch, *, core: int = 0, **how: Any) -> store.Recording:
+    """The same of a launch; the recording itself.
+
+    how   expect, tolerance, framework, dge, timeout_s: as `capture` has them
+    """
+    job = _job(call, [core], **how)
+    with _bench(job, core) as bench:
+        ran = run(bench, job)
+        return _recorded(bench, Made(job, core, ran, explorer.capture(bench, ran.inputs, job.dge)))
 
 
-def capture_together(call: Launch, cores: Iterable[int], *, expect: Any = None,
-                     tolerance: float | None = None, framework: str | None = None,
-                     dge: bool = False, timeout_s: float = 900) -> list[store.Recording]:
+def capture_together(call: Launch, cores: Iterable[int], **how: Any) -> list[store.Recording]:
     """Each of these cores profiled in turn, while the others run the same kernel in a loop.
 
     A recording is flagged "overlap" where a neighbour is not known to have run throughout: the
     driver's count of its executions has to grow, and it has to be running still at the end.
     """
     told = list(cores)
-    here = ready(call, told)
-    want = wanted(call, here.chip or "", expect, tolerance)
-    with _bench(call, here, told[0], timeout_s) as first:
-        ran = run(first, call, here, framework, want)
-        return [_amid(first, call, here, core, [one for one in told if one != core], want, ran,
-                      dge, timeout_s) for core in told]
+    job = _job(call, told, **how)
+    with _bench(job, told[0]) as first:
+        ran = run(first, job)
+        return [_amid(first, job, ran, core, tuple(k for k in told if k != core)) for core in told]
 
 
-def _amid(first: Bench, call: Launch, here: chip.Probe, core: int, others: Sequence[int],
-          want: "Wanted", ran: "Ran", dge: bool, timeout_s: float) -> store.Recording:
+def _amid(first: Bench, job: "Job", ran: "Ran", core: int, others: tuple[int, ...]
+          ) -> store.Recording:
     """One core profiled among its neighbours, with the NEFF and the inputs of the first bench."""
-    with _bench(call, here, core, timeout_s) as bench:
+    with _bench(job, core) as bench:
         shutil.copyfile(first.log, bench.log)
         shutil.copyfile(first.folder / "kernel.neff", bench.folder / "kernel.neff")
         inputs = [(name, first.folder / file) for name, file in ran.inputs]
-        with neighbours(bench, here, call.lnc, others, inputs) as overlap:
-            shot = explorer.capture(bench, inputs, dge)
+        with neighbours(bench, job.here, job.call.lnc, others, inputs) as overlap:
+            shot = explorer.capture(bench, inputs, job.dge)
             odd = overlap()
-        return _recorded(bench, Made(call, here, core, dge, ran, shot, tuple(others)), want, odd)
+        return _recorded(bench, Made(job, core, ran, shot, others), odd)
 
 
 # --- before anything runs ------------------------------------------------------------------------
@@ -166,6 +160,37 @@ class Wanted:
             for g, w in zip(got, self.outputs, strict=True))
 
 
+@dataclass(frozen=True)
+class Job:
+    """What is asked of a capture: `capture` says how it is meant.
+
+    want   what the kernel has to give
+    """
+
+    call: Launch
+    here: chip.Probe
+    want: Wanted
+    framework: str | None
+    dge: bool
+    timeout_s: float
+
+    @property
+    def chip(self) -> str:
+        return self.here.chip or ""
+
+
+def _job(call: Launch, cores: Sequence[int], *, expect: Any = None,
+         tolerance: float | None = None, framework: str | None = None, dge: bool = False,
+         timeout_s: float = 900) -> Job:
+    """The job, when it can be done here. Raises CaptureError otherwise."""
+    if framework not in (None, *FRAMEWORKS):
+        raise CaptureError(f"{call.name}: framework: got {framework!r}; expected one of "
+                           f"{', '.join(FRAMEWORKS)}")
+    here = ready(call, cores)
+    want = wanted(call, here.chip or "", expect, tolerance)
+    return Job(call, here, want, framework, dge, timeout_s)
+
+
 def wanted(call: Launch, on: str, expect: Any, tolerance: float | None) -> Wanted:
     """Outputs by the counting backend, or as the caller says. Raises CaptureError."""
     run, why = None, ""
@@ -200,12 +225,13 @@ def _arrays(given: Any) -> tuple[np.ndarray, ...]:
 
 
 @contextlib.contextmanager
-def _bench(call: Launch, here: chip.Probe, core: int, timeout_s: float) -> Iterator[Bench]:
+def _bench(job: Job, core: int) -> Iterator[Bench]:
     """A part's folder to work in. What goes wrong in it leaves its log, and a clear error."""
+    call, here = job.call, job.here
     try:
         with store.part() as folder:
-            bench = Bench(folder, _environment(folder, here, call.lnc, core), timeout_s, call.name,
-                          ", ".join(map(str, here.others)))
+            bench = Bench(folder, _environment(folder, here, call.lnc, core), job.timeout_s,
+                          call.name, ", ".join(map(str, here.others)))
             try:
                 (folder / "run" / "artifacts").mkdir(parents=True)
                 yield bench
@@ -282,14 +308,12 @@ class Ran:
     versions: Mapping[str, str]
 
 
-def run(bench: Bench, call: Launch, here: chip.Probe, framework: str | None, want: Wanted) -> Ran:
-    """Compile and run the kernel in a process of its own, and hold its outputs to `want`."""
-    if framework not in (None, *FRAMEWORKS):
-        raise CaptureError(f"{call.name}: framework: got {framework!r}; expected one of "
-                           f"{', '.join(FRAMEWORKS)}")
+def run(bench: Bench, job: Job) -> Ran:
+    """Compile and run the kernel in a process of its own, and hold its outputs to job.want."""
+    call, want = job.call, job.want
     saved = _save_inputs(bench, call)
-    result, name = _first(bench, call, saved, [framework] if framework else [
-        "numpy", *here.frameworks])
+    result, name = _first(bench, call, saved, [job.framework] if job.framework else [
+        "numpy", *job.here.frameworks])
     due = [*(x.dtype for x in want.outputs), *(x.dtype for x in call.inputs)]
     outputs = tuple(_output(bench, one, due[i:]) for i, one in enumerate(result["outputs"]))
     gate.check(call.name, outputs, want.like(outputs), want.tolerance)
@@ -324,17 +348,13 @@ def _save_inputs(bench: Bench, call: Launch) -> list[dict[str, Any]]:
     tool reads such files is not documented, and bits of the right number are what it needs. So
     its outputs are checked, too.
     """
-    kernel = inspect.signature(inspect.unwrap(call.kernel))
-    names = [p.name for p in kernel.parameters.values()
-             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if len(names) < len(call.inputs):
+    if len(call.names) < len(call.inputs):
         raise CaptureError(f"{call.name}: its parameters do not name its {len(call.inputs)} "
                            "arrays, and a capture passes arrays by name. Name them in its def line")
     found = []
-    for i, (name, x) in enumerate(zip(names, call.inputs, strict=False)):
+    for i, (name, x) in enumerate(zip(call.names, call.inputs, strict=True)):
         file = f"in{i}.npy"
-        bits = x if x.dtype.isbuiltin == 1 else x.view(f"u{x.dtype.itemsize}")
-        np.save(bench.folder / "run" / file, np.ascontiguousarray(bits))
+        np.save(bench.folder / "run" / file, np.ascontiguousarray(bits(x)))
         found.append({"name": name, "file": file, "dtype": x.dtype.name})
     return found
 
@@ -374,29 +394,27 @@ def _output(bench: Bench, told: Mapping[str, Any], due: Sequence[np.dtype[Any]])
 
 @dataclass(frozen=True)
 class Made:
-    """One capture: of what, where and how.
+    """One capture.
 
     alongside  cores that ran the same kernel meanwhile
     """
 
-    call: Launch
-    here: chip.Probe
+    job: Job
     core: int
-    dge: bool
     ran: Ran
     shot: Shot
     alongside: tuple[int, ...] = ()
 
 
-def _recorded(bench: Bench, made: Made, want: Wanted, odd: Sequence[Flag] = ()) -> store.Recording:
+def _recorded(bench: Bench, made: Made, odd: Sequence[Flag] = ()) -> store.Recording:
     """View the capture, look at it from all sides, save it."""
-    call, shot = made.call, made.shot
-    unchecked = _check_saved(made, want)
+    call, shot = made.job.call, made.shot
+    unchecked = _check_saved(made)
     summary = profile.read(explorer.summary(bench, shot.trace))
     whole, why = explorer.timeline(bench, shot.trace)
     found = whole or summary
-    provenance = _provenance(made, found) | {"notes": [f"outputs right within {want.tolerance}"]}
-    flags = [*unchecked, *odd, *flags_of(replace(found, provenance=provenance), made, want),
+    provenance = _provenance(made, found)
+    flags = [*unchecked, *odd, *flags_of(replace(found, provenance=provenance), made),
              *[Flag("no timeline", why)] * (whole is None)]
     source = call.file.read_bytes()
     if hashlib.sha256(source).hexdigest() != call.source_sha256:
@@ -404,17 +422,17 @@ def _recorded(bench: Bench, made: Made, want: Wanted, odd: Sequence[Flag] = ()) 
                            "and capture again")
     for path in (bench.folder / "run", bench.folder / ".stdout", *shot.outputs):
         explorer.remove(path)
-    return store.save(bench.folder, key=call.key(made.here.chip or ""), provenance=provenance,
+    return store.save(bench.folder, key=call.key(made.job.chip), provenance=provenance,
                       kernel=source, flags=flags)
 
 
-def _check_saved(made: Made, want: Wanted) -> list[Flag]:
-    """Hold the outputs of the profiled execution itself to `want`; a flag where none are found.
+def _check_saved(made: Made) -> list[Flag]:
+    """Hold the outputs of the profiled execution itself to job.want; a flag where none are found.
 
     They tell whether the tool took the inputs: by itself it fills in zeros. Which file is which
     output is not documented, so each has to be right as one of those of its size.
     """
-    outputs, files = made.ran.outputs, made.shot.outputs
+    want, outputs, files = made.job.want, made.ran.outputs, made.shot.outputs
     if len(files) != len(outputs):
         return [Flag("unchecked", f"{len(files)} of {len(outputs)} outputs of the profiled "
                      "execution were found; those of the run before it were right")]
@@ -427,42 +445,42 @@ def _check_saved(made: Made, want: Wanted) -> list[Flag]:
             return [Flag("unchecked", f"an output of {raw.size:,} bytes, and no such one is due")]
         right = [one for one in fits if not gate.wrong(*one[:2], want.tolerance)]
         if not right:
-            gate.check(made.call.name, fits[0][:1], fits[0][1:2], want.tolerance,
+            gate.check(made.job.call.name, fits[0][:1], fits[0][1:2], want.tolerance,
                        "the profiled execution")
         del left[right[0][2]]
     return []
 
 
-def flags_of(found: Profile, made: Made, want: Wanted) -> list[Flag]:
+def flags_of(found: Profile, made: Made) -> list[Flag]:
     """What is odd about this profile: cold, cores, doubled, and what plausibility says."""
-    flags = []
+    call, counted, flags = made.job.call, made.job.want.counted, []
     if not made.shot.warm:
         flags.append(Flag("cold", f"{made.shot.trace.name} is not known to be the second "
                           "execution"))
-    if found.timeline is not None and found.cores != made.call.lnc:
+    if found.timeline is not None and found.cores != call.lnc:
         flags.append(Flag("cores", f"the profile is of {found.cores} physical core(s), the launch "
-                          f"of {made.call.lnc}"))
-    if want.counted is None:
+                          f"of {call.lnc}"))
+    if counted is None:
         return [*flags, Flag("unchecked", "the source cannot be counted, so nothing tells whether "
                              "its time is possible")]
-    if _doubled(found, made):
+    if _doubled(found, call, made.job.chip):
         flags.append(Flag("doubled", "every core did all of it: the profile has just twice the "
                           "FLOPs and bytes of one core's run"))
-    return [*flags, *plausible(found, want.counted, made.here.chip)]
+    return [*flags, *plausible(found, counted, made.job.chip)]
 
 
-def _doubled(found: Profile, made: Made) -> bool:
+def _doubled(found: Profile, call: Launch, on: str) -> bool:
     """Whether two cores did what one would do alone, each; at LNC 2 they should share it."""
-    call = made.call
     alone = replace(call, kernel=getattr(call.kernel, "function", call.kernel), lnc=1)
     with contextlib.suppress(ProfileError, nki.NkiValidationError, Uncounted):  # cannot be told
-        return any(profile.compare(alone.counted(made.here.chip or ""), found)[DOUBLING])
+        return any(profile.compare(alone.counted(on), found)[DOUBLING])
     return False
 
 
 def _provenance(made: Made, found: Profile) -> dict[str, Any]:
     """Who ran what, where and when: store.PROVENANCE."""
-    call, here, ran, warm = made.call, made.here, made.ran, made.shot.warm
+    job, ran, warm = made.job, made.ran, made.shot.warm
+    call, here = job.call, job.here
     version = ran.versions.get
     return {
         "kind": "measured", "chip": here.chip, "instance": here.instance, "lnc": call.lnc,
@@ -473,8 +491,8 @@ def _provenance(made: Made, found: Profile) -> dict[str, Any]:
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "python": here.python,
         "nki": version("nki", here.nki), "compiler": version("neuronx-cc", here.neuronx_cc),
         "explorer": here.explorer, "sdk": here.sdk, "driver": here.driver,
-        "runtime": here.runtime, "schema": found.version, "dge": made.dge,
+        "runtime": here.runtime, "schema": found.version, "dge": job.dge,
         "framework": "standalone" if ran.framework == "numpy" else (
             f"{ran.framework} {version(ran.framework, '')}".strip()),
-        "synthetic": here.synthetic} | (
-            {"alongside": list(made.alongside)} if made.alongside else {})
+        "synthetic": here.synthetic, "alongside": list(made.alongside) or None,
+        "notes": [f"outputs right within {job.want.tolerance}"]}

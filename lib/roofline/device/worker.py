@@ -164,11 +164,11 @@ def _tensor(x: np.ndarray) -> Any:
     kind = getattr(torch, x.dtype.name, None)
     if kind is None:
         raise TypeError(f"torch has no dtype {x.dtype.name}")
-    return torch.from_numpy(_bits(x)).view(kind)
+    return torch.from_numpy(bits(x)).view(kind)
 
 
-def _bits(x: np.ndarray) -> np.ndarray:
-    """The same memory under a type that NumPy itself has."""
+def bits(x: np.ndarray) -> np.ndarray:
+    """The same memory under a type that NumPy itself has: unsigned for bf16, fp8."""
     return x if x.dtype.isbuiltin == 1 else x.view(f"u{x.dtype.itemsize}")
 
 
