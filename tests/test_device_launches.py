@@ -1,5 +1,6 @@
 """A launch written down: the same call has one key, another call another one."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +70,47 @@ def test_a_kernel_without_a_file_is_told_to_get_one():
     exec("def typed(x):\n    return x", scope)
     with pytest.raises(LaunchError, match=r"not in a file.*%%writefile"):
         _ = launch(scope["typed"], X).file
+
+
+EDITS = [  # of the kernel, of what it calls, of a constant; a line before it; no Python at all
+    ("x + x", "x + x + x"), ("return of", "return of.T"), ("N = 2", "N = 4"), ("", "\n\n"),
+    ("def ", "def def "),
+]
+SOURCE = "N = 2\n\n\ndef mine(x, n=N):\n    return part(x + x)\n\n\ndef part(of):\n    return of\n"
+
+
+@pytest.mark.parametrize(("before", "after"), EDITS)
+def test_a_file_edited_after_it_was_loaded_has_to_be_loaded_again(tmp_path, before, after):
+    file = tmp_path / "mine.py"
+    file.write_text(SOURCE)
+    kernel = nki.load(file).mine
+    old, early = launch(kernel, X), launch(kernel, X)
+    key = early.key("trn2")
+    file.write_text(SOURCE.replace(before, after, 1))
+    with pytest.raises(LaunchError, match=r'mine\.py was changed since it was loaded\. Load it'):
+        old.key("trn2")
+    assert early.key("trn2") == key  # of what it was; the worker holds the file to it
+    if after != "def def ":
+        assert launch(nki.load(file).mine, X).key("trn2") != key
+    file.write_text(SOURCE)
+    assert launch(kernel, X).key("trn2") == key
+
+
+def test_a_kernel_that_was_imported_is_held_to_its_file_too(tmp_path, monkeypatch):
+    file = tmp_path / "imported_kernels.py"
+    file.write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    kernel = importlib.import_module("imported_kernels").mine
+    assert launch(kernel, X).key("trn2") == launch(nki.load(file).mine, X).key("trn2")
+    file.write_text(SOURCE.replace("x + x", "x + x + x"))
+    with pytest.raises(LaunchError, match="was changed since it was loaded"):
+        launch(kernel, X).key("trn2")
+
+
+def test_arrays_have_the_names_of_the_def_line(tmp_path):
+    assert launch(KERNELS.moving_sweep, X, X).names == ("a", "b")
+    assert launch(KERNELS.copy[2], X).names == ("x",)
+    assert launch(lambda *every: None, X, X).names == ()
 
 
 def test_public_names_load():

@@ -483,6 +483,17 @@ def test_the_name_of_a_folder_is_data(book):
     assert all(c.isprintable() for c in one.name + one.why)
 
 
+def test_a_recording_that_is_not_there_is_one_clear_error(book):
+    with pytest.raises(RecordingError, match=r"got \[0\] of 0\. Run Day 4 on an instance"):
+        store.recordings()[0]
+    keep()
+    (book / "work/recorded" / "trn2-cut").mkdir()
+    found = store.recordings()
+    assert [found[0], found[-1]] == [*found] * 2 == [*found[:5]] * 2
+    with pytest.raises(LookupError, match=r"got \[1\] of 1, and 1 left out: see \.problems\. "):
+        found[1]
+
+
 # --- saving ---------------------------------------------------------------------------------------
 
 
@@ -493,6 +504,28 @@ def test_a_part_is_gone_whatever_happens(book):
     with pytest.raises(KeyboardInterrupt), store.part():
         raise KeyboardInterrupt
     assert os.listdir(book / "work/recorded") == []
+
+
+def test_the_parts_of_processes_that_are_gone_go(book):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    kept = [f".part-{os.getpid()}-0a", ".part-1-0b", ".part-x-0c", ".part-99999999999999-0d"]
+    for name in (*kept, f".part-{gone.pid}-0e"):
+        (book / "work/recorded" / name / "run").mkdir(parents=True)
+    with store.part() as folder:
+        assert sorted(os.listdir(folder.parent)) == sorted([*kept, folder.name])
+
+
+def test_a_file_is_hashed_in_pieces_and_once_a_state(book, monkeypatch):
+    """A trace may be larger than memory; save() looks at each file twice."""
+    hashed = []
+    monkeypatch.setattr(Path, "read_bytes", None)
+    digest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda file, kind: (
+        hashed.append(Path(file.name).name), digest(file, kind))[1])
+    made = keep()
+    assert sorted(hashed) == sorted(made.files)
+    assert made.files["kernel.py"] == hashlib.sha256(KERNEL).hexdigest()
 
 
 @pytest.mark.parametrize("lacks", ["chip", "date", "warm"])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,17 @@ def partition_bytes(parameters: Mapping[str, Any], dtype: str) -> int | None:
     """Bytes a partition and transfer, of a kernel that moves `elements` of them; else None."""
     elements = parameters.get("elements")
     return elements * dtypes.of(dtype).itemsize if isinstance(elements, int) else None
+
+
+def _codes(source: bytes, file: Path) -> list[CodeType]:
+    """The compiled functions of a source; [] where it is no Python."""
+    try:
+        found = [compile(source, file, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return []
+    for code in found:  # it grows
+        found += [one for one in code.co_consts if isinstance(one, CodeType)]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +103,18 @@ class Launch:
 
     @cached_property
     def source_sha256(self) -> str:
-        """Of the whole file: a kernel is its source and what it calls."""
-        return hashlib.sha256(self.file.read_bytes()).hexdigest()
+        """Of the whole file: a kernel is its source and what it calls.
+
+        Raises LaunchError where the file is another than the one this kernel was loaded from: a
+        device would run that one, and the count would be of this one.
+        """
+        source, function = self.file.read_bytes(), inspect.unwrap(self.kernel)
+        digest = hashlib.sha256(source).hexdigest()
+        loaded = function.__globals__.get("__source_sha256__")
+        if digest != loaded if loaded else function.__code__ not in _codes(source, self.file):
+            raise LaunchError(f"{self.name}: {self.file.name} was changed since it was loaded. "
+                              f'Load it again: kernels = nki.load("{self.file.name}")')
+        return digest
 
     def key(self, chip: str) -> str:
         """What a recording of it on this chip is found by."""

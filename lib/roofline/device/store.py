@@ -335,8 +335,7 @@ def _verify(of: Recording) -> None:
                                      f"recording holds the files themselves. {AGAIN}")
             if not path.is_file():
                 raise RecordingError(f"{name}/{file}: missing. {AGAIN}")
-            state = path.stat()
-            if _digest(path, state.st_size, state.st_mtime_ns, state.st_ino) != digest:
+            if _digest(path) != digest:
                 raise RecordingError(f"{name}/{file}: changed since it was saved (SHA-256). "
                                      f"{AGAIN}")
         for path in (base / "parquet").rglob("*"):
@@ -347,18 +346,24 @@ def _verify(of: Recording) -> None:
         raise RecordingError(f"{name}: cannot be read ({error.strerror}). {AGAIN}") from None
 
 
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, which may be larger than memory."""
+    state = path.stat()
+    return _hashed(path, state.st_size, state.st_mtime_ns, state.st_ino)
+
+
 @functools.lru_cache(4096)
-def _digest(path: Path, size: int, changed: int, inode: int) -> str:
-    """SHA-256 of a file in this state; a page asks for the same ones again and again."""
-    return _sha256(path)
-
-
-def _sha256(path: Path) -> str:
+def _hashed(path: Path, *state: int) -> str:
+    """Of a file in this state: a page asks for the same ones again and again."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # --- all of them ----------------------------------------------------------------------------------
+
+
+class NoRecording(RecordingError, LookupError):
+    """There is no such recording."""
 
 
 class Problem(NamedTuple):
@@ -369,7 +374,10 @@ class Problem(NamedTuple):
 
 
 class Recordings(Sequence[Recording]):
-    """Recordings, one's own first, the newest first; `problems`: folders that were left out."""
+    """Recordings, one's own first, the newest first; `problems`: folders that were left out.
+
+    Raises NoRecording for a place beyond them.
+    """
 
     def __init__(self, found: Iterable[Recording], problems: Iterable[Problem]) -> None:
         self._found, self.problems = tuple(found), tuple(problems)
@@ -379,7 +387,15 @@ class Recordings(Sequence[Recording]):
     @overload
     def __getitem__(self, i: slice) -> Sequence[Recording]: ...
     def __getitem__(self, i: int | slice) -> Recording | Sequence[Recording]:
-        return self._found[i]
+        try:
+            return self._found[i]
+        except IndexError:
+            bad = f", and {len(self.problems)} left out: see .problems" * bool(self.problems)
+            raise NoRecording(f"recordings: got [{i}] of {len(self)}{bad}. Run Day 4 on an "
+                              "instance with a NeuronCore to make some") from None
+
+    def __iter__(self) -> Iterator[Recording]:
+        return iter(self._found)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -475,6 +491,9 @@ def part() -> Iterator[Path]:
     """
     folder = home() / f".part-{os.getpid()}-{secrets.token_hex(4)}"
     try:
+        for old in home().glob(".part-*-*"):
+            if not _runs(old.name.split("-")[1]):
+                shutil.rmtree(old, ignore_errors=True)
         folder.mkdir(parents=True)
     except OSError as error:
         raise _unwritable(folder.parent, error) from None
@@ -482,6 +501,17 @@ def part() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(pid: str) -> bool:
+    """Whether a process still runs, or may run; a killed notebook leaves its part, up to GB."""
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, OverflowError, OSError):  # no number; somebody else's
+        pass
+    return True
 
 
 def _unwritable(folder: Path, error: OSError) -> RecordingError:
@@ -516,7 +546,7 @@ def seal(folder: Path, key: str, provenance: Mapping[str, Any], flags: Iterable[
 
     Raises RecordingError as `save` does, OSError where it cannot be written.
     """
-    files = {path.relative_to(folder).as_posix(): _sha256(path)
+    files = {path.relative_to(folder).as_posix(): _digest(path)
              for path in sorted(folder.rglob("*")) if not path.is_dir()}
     files.pop("recording.json", None)
     data = {"key": key, "provenance": checked("provenance", provenance),

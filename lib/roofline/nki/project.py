@@ -7,6 +7,7 @@ Ignores   sys.modules: nothing loaded here stays in it
 """
 
 import builtins
+import hashlib
 import importlib
 import linecache
 import sys
@@ -121,6 +122,7 @@ class Project:
         linecache.checkcache(spec.origin)
         try:
             text = Path(spec.origin).read_bytes()
+            vars(made)["__source_sha256__"] = hashlib.sha256(text).hexdigest()
             exec(compile(text, spec.origin, "exec", dont_inherit=True), vars(made))
         except BaseException as error:
             if not (inside and isinstance(error, Exception)):
