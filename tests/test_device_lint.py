@@ -25,6 +25,7 @@ NOTEBOOKS = sorted([*ROOT.glob("day*/*.ipynb"), *ROOT.glob("casestudy*/*.ipynb")
 CLOCKS = {"time", "timeit"}  # modules
 TICKS = {"perf_counter", "perf_counter_ns", "process_time", "monotonic", "monotonic_ns", "time_ns",
          "thread_time", "getrusage", "clock_gettime", "cpu_times", "Timer", "timeit"}
+METHODS = {"time", "times", "timestamp"}  # loop.time(), os.times(), moment.timestamp()
 GONE = {"benchmark", "baremetal", "profile", "simulate_kernel"}  # of nki: they timed, once
 # torch_neuronx.trace: what use-neuron-profile.rst passes to it
 TRACE = "func, example_inputs, compiler_workdir=None, compiler_args=None"
@@ -63,23 +64,35 @@ def called(node: ast.Call) -> str:
         node.func.id if isinstance(node.func, ast.Name) else "")
 
 
+def moment(node: ast.AST) -> bool:
+    """Whether it says what time it is, or when a file was written: a date, until two meet."""
+    if isinstance(node, ast.Attribute):
+        return node.attr.startswith(("st_mtime", "st_ctime", "st_atime"))
+    return isinstance(node, ast.Call) and (called(node) in ("now", "utcnow") or (
+        called(node) == "datetime64" and "'now'" in map(ast.unparse, node.args)))
+
+
+def tick(node: ast.AST) -> bool:
+    """Whether it reads a clock."""
+    return (isinstance(node, ast.Attribute) and node.attr in TICKS) or (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        and node.func.attr in METHODS)
+
+
 def clocks(tree: ast.AST) -> list[str]:
-    """Host clocks in a tree: imports, ticks, magics, and dates that could be subtracted."""
+    """Host clocks in a tree: imports, ticks, magics, and moments that could be subtracted."""
     found = [f"import {module}" for module, name in imported(tree)
              if module.partition(".")[0] in CLOCKS or name in TICKS]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in TICKS:
+        if tick(node) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+                          and any(map(moment, ast.walk(node)))):
             found.append(f"line {node.lineno}: {ast.unparse(node)}")
         elif isinstance(node, ast.Call) and called(node) == "magic" and "time" in ast.unparse(node):
             found.append(ast.unparse(node))
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and any(
-                isinstance(inner, ast.Call) and called(inner) in ("now", "utcnow")
-                for inner in ast.walk(node)):
-            found.append(f"line {node.lineno}: {ast.unparse(node)}")
         elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            now = [inner for inner in ast.walk(node)
-                   if isinstance(inner, ast.Call) and called(inner) in ("now", "utcnow")]
-            if len(now) > 1:  # one is a date, two are a clock
+            calls = [inner for inner in ast.walk(node)
+                     if isinstance(inner, ast.Call) and moment(inner)]
+            if len(calls) > 1:  # one is a date, two are a clock
                 found.append(f"line {node.lineno}: two moments in one function")
     return found
 
@@ -258,6 +271,8 @@ def test_the_table_is_of_the_version_that_kernels_are_for():
     "import importlib\nclock = importlib.import_module('time')",
     "import resource\nresource.getrusage(0)", "import psutil\npsutil.cpu_times()",
     "def f(k, x):\n    a = datetime.now()\n    k(x)\n    return datetime.now() - a",
+    "start = datetime.datetime.now().timestamp()", "os.times().elapsed", "loop.time()",
+    "os.stat(b).st_mtime_ns - os.stat(a).st_mtime_ns", "np.datetime64('now') - start",
     "def f(k, x):\n    a = datetime.now()\n    k(x)\n    b = datetime.now(UTC)\n    return b, a",
     plain("%timeit kernel(x)"), plain("%%time\nkernel(x)"), plain("  %time kernel(x)"),
 ])
@@ -266,6 +281,7 @@ def test_a_clock_is_found(source):
 
 
 @pytest.mark.parametrize("source", [
+    "entitled.times", "np.datetime64('2026-08-21')", "same = (path.stat().st_mtime_ns, 3)",
     "stamp = f'{datetime.now(UTC):%Y}'", "process.wait(timeout=3)", "profile.total_time",
     plain("%matplotlib inline"), "from datetime import UTC, datetime",
 ])
