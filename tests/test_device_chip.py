@@ -526,7 +526,8 @@ def test_the_empty_nki_of_pypi_is_named_with_the_fix(place, version, words):
     found = chip.probe()
     assert found.nki is None and not found.runs
     assert f"nki {version} is the empty package that PyPI keeps under this name" in found.verdict
-    assert "pip install nki --extra-index-url=https://pip.repos.neuron.amazonaws.com" in found.why
+    assert ('pip install "nki>0.0.1" --extra-index-url=https://pip.repos.neuron.amazonaws.com'
+            in found.why)
 
 
 @pytest.mark.parametrize(("name", "version"), [
@@ -552,7 +553,7 @@ def test_frameworks_that_can_start_a_kernel(place):
 def test_no_nki_names_the_environment_of_the_image(place):
     place.ready()
     (place.root / "site/nki-0.6.0.dist-info").rename(place.root / "gone")
-    assert "pip install nki --extra-index-url=" in chip.probe().why
+    assert 'pip install "nki>0.0.1" --extra-index-url=' in chip.probe().why
     for name in ("aws_neuronx_venv_jax_0_10", "aws_neuronx_venv_pytorch_inference_vllm_0_24"):
         (place.root / "opt" / name).mkdir()
     why = chip.probe().why

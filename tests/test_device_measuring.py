@@ -48,6 +48,7 @@ def test_without_a_device_or_a_recording_it_is_the_model_and_says_so():
     assert found.count.hbm_bytes == BYTES
     assert found.bandwidth == pytest.approx(BYTES / (predicted.time / 1e9))
     assert repr(found).startswith(MODEL.format("trn1") + "\n  copy elements=512\n")
+    assert "the model's total" in repr(found) and "profiler" not in repr(found)
 
 
 def test_a_recording_of_the_very_call_comes_first():
@@ -59,7 +60,10 @@ def test_a_recording_of_the_very_call_comes_first():
     assert found.bandwidth == pytest.approx(BYTES / 5000e-9)  # 419 GB/s
     assert found.active_bandwidth == pytest.approx(BYTES / 3500e-9)
     text = repr(found)
-    assert "419.4 GB/s  Q / time; 111.8% of HBM, 375 GB/s" in text  # 419.43 / 375
+    assert "the profiler's total" in text
+    # 419.43 / 375 and / 368
+    assert ("419.4 GB/s  Q / time; 111.8% of HBM, 375 GB/s (derived), so above it, 114.0% of DMA, "
+            "368 GB/s (derived), so above it") in text
     assert "599.2 GB/s  Q / 3.5 us" in text
     # another size, chip, number of cores: not of this call
     for other, chip in ((copy(1024), "trn2"), (copy(), "trn1"), (copy(lnc=2), "trn2")):
@@ -78,7 +82,7 @@ def test_one_s_own_recordings_stay_out_where_asked(monkeypatch):
 
 
 @pytest.mark.usefixtures("on_trn2")
-def test_on_such_a_chip_it_is_captured_once(monkeypatch):
+def test_on_such_a_chip_it_is_captured_once(monkeypatch, capsys):
     calls = []
 
     def capture(call):
@@ -88,6 +92,8 @@ def test_on_such_a_chip_it_is_captured_once(monkeypatch):
     monkeypatch.setattr(runner, "capture_launch", capture)
     assert [measure(copy(), "trn2").kind for _ in range(2)] == ["measured"] * 2
     assert calls == ["copy elements=512"]
+    assert capsys.readouterr().out == ("capturing copy elements=512 of 128x4096 bfloat16 on this "
+                                       "trn2\n")
     assert measure(copy(), "trn1").kind == "modelled"  # another chip than the one here
     assert len(calls) == 1
 
@@ -101,7 +107,10 @@ def test_an_unflagged_recording_comes_before_a_newer_one_that_is_flagged():
     save(only, 100, flags=[flag])
     found = measure(only, "trn2")
     assert found.excluded and found.flags == ("implausible: too fast",)
-    assert "flag: implausible: too fast" in repr(found)
+    again = "device.capture makes a new recording"
+    assert f"flag: implausible: too fast\n  in no roof or fit; {again}" in repr(found)
+    assert f"\nin no fit: flagged; {again}" in repr(sweep([only, copy()], "trn2"))
+    assert again not in repr(sweep([copy()], "trn2"))
 
 
 def test_a_profile_that_does_not_tell_the_dma_s_time_leaves_that_unknown():
@@ -283,6 +292,7 @@ def test_the_x_of_a_point():
 def test_an_empty_sweep_has_no_figures():
     assert repr(Sweep(())).startswith("no point") and not Sweep(()).curves()
     assert Sweep(()).knee().verdict == "No point to find a knee with."
+    assert repr(Sweep(()).knee()).startswith("No point")  # of no kind
     two = sweep([copy(512), copy(1024)], "trn2")
     assert isinstance(two[:1], Sweep) and len(two[:1]) == 1 and two[0].launch is two[:1][0].launch
 
@@ -319,7 +329,9 @@ def test_the_model_knows_one_core_and_the_rest_is_not_measured():
     assert (found.even, found.slowdown, found.total) == (None, None, None)
     assert "all at once: not measured" in repr(found)
     assert repr(found).startswith(MODEL.format("trn2"))
-    assert "All 2" not in found.verdict and "modelled" in found.verdict
+    assert "All 2" not in found.verdict
+    assert found.verdict.startswith("Alone (modelled)") and found.verdict.endswith(
+        "a model's figure, which says nothing of the split.")
 
 
 def test_alone_more_than_the_share_and_an_even_split():
@@ -341,7 +353,16 @@ def test_alone_more_than_the_share_and_an_even_split():
 def test_alone_no_more_than_the_share_and_nobody_takes_anything():
     found = of(8000, 8000, 8100)  # 262.1, 262.1, 258.9 GB/s
     assert "0.70 of its even share 375 GB/s (derived): no more" in found.verdict
+    assert "it does not reach its share, so it cannot tell whether there is more" in found.verdict
+    # 262.1 + 258.9 = 521 of 750 GB/s, and 262.1 / 260.5 = 1.006
+    assert found.tested is False and "the split was not put to the test" in found.verdict
     assert "the others take nothing of it" in found.verdict and found.even is True
+
+
+def test_cores_that_get_what_their_stack_gives_test_the_split():
+    found = of(5700, 5700, 5750)  # 367.9 + 364.7 = 732.6 GB/s of 750, none slower than alone
+    assert found.tested and "the split is even" in found.verdict
+    assert "no more, so the per-core figure is not pessimistic" in found.verdict
 
 
 def test_cores_with_a_memory_of_their_own_split_nothing():
@@ -375,6 +396,26 @@ def test_a_flagged_core_shows_nothing_of_the_split():
     assert found.verdict == ("It shows nothing of the split: a figure is flagged (1, all run: "
                              "implausible: too fast). Measure again.")
     assert re.search(r"^1, all run .*implausible: in no fit$", repr(found), re.M)
+
+
+def test_cores_that_may_not_have_run_together_show_nothing_of_the_split():
+    save(copy(), 3500)
+    beside(copy(), 0, {1}, 4500)
+    beside(copy(), 1, {0}, 4500, flags=[Flag("overlap", "core 0: no execution of it was counted")])
+    found = together(copy(), "trn2", [0, 1])
+    assert found.verdict.endswith("pessimistic for one-core kernels. All at once shows nothing: it "
+                                  "is not known that they ran at the same time (overlap: core 0: "
+                                  "no execution of it was counted). Measure again.")
+
+
+def test_a_modelled_core_is_not_compared_with_measured_ones():
+    for core in (0, 1):
+        beside(copy(), core, {1 - core}, 4500)
+    found = together(copy(), "trn2", [0, 1])
+    assert found.slowdown is None and found.verdict.endswith("Alone is modelled, so it is not "
+                                                             "compared.")
+    assert re.search(r"^0, all run +measured +6 us +349\.5 +-$", repr(found), re.M)
+    assert re.search(r"^alone +modelled .* 1\.00$", repr(found), re.M)
 
 
 def test_a_core_with_neighbours_is_no_measurement_of_a_core_alone():

@@ -6,6 +6,7 @@ trn2's Tensor Engine takes 480 columns of bf16 in 200 ns, trn1's 512 in 182.9 ns
 import math
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -340,6 +341,15 @@ def test_the_gap_of_a_loop_and_of_a_whole_matmul():
     assert math.fsum(row.time for row in whole.rows) == pytest.approx(whole.ledger.gap)
 
 
+def test_what_is_odd_about_a_profile_is_said_with_its_loop_and_its_gap():
+    odd = ("doubled: every core did all of it", "cold: the first execution")
+    one = measured(timeline(matmuls=matmuls(40, 250, 1000)))
+    one = Measurement(one.launch, one.chip, replace(one.profile, flags=odd))
+    for shown in (loop(one), gap(loop(one)), gap(one)):
+        assert repr(shown).splitlines()[2:4] == [f"  flag: {text}" for text in odd]
+    assert "flag" not in repr(loop(measured(timeline(matmuls=matmuls(40, 250, 1000)))))
+
+
 # --- other data, other words ---------------------------------------------------------------------
 
 def figures(text):
@@ -388,13 +398,14 @@ def save_loop(n, each, chip="trn2", **more):
 def test_without_recordings_there_is_no_measured_roof(book):  # noqa: F811
     assert roofs("trn2") == {}
     assert repr(roofs("trn2")) == ("no measured roof of trn2: no recording to take one from; run "
-                                   "Day 4 on a trn2 to make some")
+                                   "Day 4 on trn2 to make some")
 
 
 @pytest.mark.usefixtures("own")
 def test_the_best_copy_and_the_loop_are_measured_roofs():
     found = roofs("trn2")
-    assert list(found) == ["HBM", "bf16"]
+    assert list(found) == ["HBM", "DMA", "bf16"]
+    assert found["DMA"] == found["HBM"]  # each byte crosses both
     assert found["HBM"].value == pytest.approx(Q / 5000e-9)
     assert found["bf16"].value == pytest.approx(64 * ONE / (64 * 250e-9))
     assert {spec.kind for spec in found.values()} == {"measured"}
@@ -410,6 +421,7 @@ def test_the_best_copy_and_the_loop_are_measured_roofs():
 def test_the_sheet_takes_measured_roofs_as_they_are():
     page = sheet.of("trn2", measured=roofs("trn2"))
     (bandwidth,), (peak,) = page["HBM"].recorded, page["bf16"].recorded
+    assert page["DMA"].recorded == (bandwidth,)
     assert bandwidth.value == pytest.approx(Q / 5000e-9) and peak.value == pytest.approx(0.8 * PEAK)
     assert page["ridges.bf16"].recorded[0].value == pytest.approx(
         0.8 * PEAK / (Q / 5000e-9))
@@ -431,6 +443,34 @@ def test_flagged_recordings_neighbours_and_pairs_are_no_roof():
                  "its loop lasts 1.6 us; a roof is of 10 us and more"):
         assert said in text
     assert roofs("trn2", "lnc2")["HBM"].value == pytest.approx(Q / 500e-9)
+
+
+@pytest.mark.usefixtures("own")
+def test_what_is_odd_about_a_roof_goes_with_it():
+    save(2048, 4600, flags=[Flag("above spec", "455.9 GB/s"), Flag("overlap", "core 1")])
+    found = roofs("trn2")
+    assert found["HBM"].value == pytest.approx(Q / 4600e-9)
+    assert found["HBM"].holds.endswith("; flagged: above spec, overlap")
+    assert "flagged" not in found["bf16"].holds
+
+
+def test_only_the_reasons_for_leaving_a_recording_out_are_told(book):  # noqa: F811
+    save(2048, 500, flags=[Flag("unchecked", "no outputs"), Flag("cold", "first")])
+    (book / "work/recorded" / "trn2-copy-cut").mkdir()
+    (book / "work/recorded" / "trn1-copy-cut").mkdir()
+    bad, flagged = roofs("trn2").left_out
+    assert bad.startswith("trn2-copy-cut: no recording.json")
+    assert flagged.endswith(": flagged: cold")
+
+
+def test_a_kernel_that_goes_one_way_is_no_copy(book):  # noqa: F811
+    for kernel, read, written in ((KERNELS.read, Q, 4096), (KERNELS.write, 0, Q),
+                                  (KERNELS.copy, Q, Q / 2)):
+        call = launches.launch(kernel, ((128, 4096), "bf16"))
+        record(call, "trn2", timeline(packets=[(0, 900)], end=1000), read=read, written=written)
+    found = roofs("trn2")
+    assert found == {} and len(found.left_out) == 3
+    assert all("a copy does as much of both" in text for text in found.left_out)
 
 
 @pytest.mark.usefixtures("own")

@@ -690,8 +690,10 @@ def test_a_capture_is_recorded_with_what_is_odd_about_it(kernels: Any, instance:
     assert (told["cores"], told["lnc"], told["warm"], told["execution"], told["framework"],
             told["parameters"], told["dtypes"]) == (
         [5], 1, True, "second of 2", "standalone", {"n": 2}, ["bfloat16", "bfloat16"])
-    # 2 x 2 KiB of inputs... in 2 us: below every roof, so what is odd is the timeline alone
-    assert [flag.name for flag in made.flags] == ["no timeline"]
+    # 2 us: below every roof. Of bytes the tool's summary has other ones than the source
+    assert [flag.name for flag in made.flags] == ["bytes", "no timeline"]
+    assert "the profiler counted 2.048 kB at HBM, the source " in made.flags[0].said
+    assert not made.excluded
     assert sorted(made.files) == ["kernel.neff", "kernel.py", "log.txt", "profile_exec_2.ntff",
                                   "summary.json"]
     assert (made.folder / "kernel.py").read_text() == KERNELS

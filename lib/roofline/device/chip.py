@@ -642,15 +642,22 @@ EMPTY = {"nki": "0.0.1", "neuronx-cc": "1.0.post1", "torch-neuronx": "1.0", "lib
          "jax-neuronx": "0.0.0", "nrtpy": "0.0.1"}
 
 
+def install(name: str) -> str:
+    """The command for a package of Neuron's; with its bound pip never takes PyPI's empty one.
+
+    >>> install("nki")
+    'pip install "nki>0.0.1" --extra-index-url=https://pip.repos.neuron.amazonaws.com'
+    """
+    return f'pip install "{name}>{EMPTY[name]}" --extra-index-url={REPOSITORY}'
+
+
 def _wheel(name: str, folders: list[str]) -> _Wheel:
     """Read from its metadata: importing nki here would change which nki the notebook has."""
     for found in importlib.metadata.distributions(name=name, path=folders):
         version, said = _metadata(found)
         if version == EMPTY.get(name, "none") or "WRONG PACKAGE" in said:
             return _Wheel(None, f"{name} {version} is the empty package that PyPI keeps under this "
-                          f"name: pip uninstall -y {name}; pip install {name} --extra-index-url="
-                          f"{REPOSITORY} (its own version numbers are higher, so pip takes it)",
-                          True)
+                          f"name: pip uninstall -y {name}; {install(name)}", True)
         if version:
             return _Wheel(version, f"in {_place(found)}")
     for folder in folders:
@@ -686,7 +693,7 @@ def _environments(here: Installation) -> str:
     best = next((path for path in found if "_jax_" in path), found[0] if found else "")
     if best:
         return f"This image has one: source {best}/bin/activate"
-    return f"pip install nki --extra-index-url={REPOSITORY}"
+    return install("nki")
 
 
 # --- the tested matrix -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ Ignores   where it runs, and what it gave
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,11 @@ def key_of(source_sha256: str, name: str, shapes: tuple[tuple[tuple[int, ...], s
     """The same for the same source, shapes, parameters, cores and chip, and for no other."""
     said = repr((source_sha256, name, shapes, sorted(parameters.items()), lnc, chip))
     return hashlib.sha256(said.encode()).hexdigest()[:20]
+
+
+def arrays_text(shapes: Iterable[tuple[Iterable[int], str]]) -> str:
+    """"128x2048 bfloat16, ..."."""
+    return ", ".join(f"{'x'.join(map(str, shape))} {dtype}" for shape, dtype in shapes)
 
 
 def partition_bytes(parameters: Mapping[str, Any], dtype: str) -> int | None:

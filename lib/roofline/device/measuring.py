@@ -8,7 +8,7 @@ Ignores   what a figure means (readings); whether to trust it (plausibility)
 """
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,13 +17,14 @@ from .. import machine as machines
 from .. import units
 from ..count import Count
 from ..machine import Machine, Spec
-from ..profile import Profile
+from ..profile import Profile, formulas
 from ..table import aligned, wrapped
 from . import store
-from .chip import probe
-from .launches import Launch, partition_bytes
-from .plausibility import excluded
+from .chip import CHIPS, probe
+from .launches import Launch, arrays_text, partition_bytes
+from .plausibility import Flag, excluded
 
+AGAIN = "device.capture makes a new recording"  # what is flagged is not captured again by itself
 KINDS = ("measured", "modelled")  # in this order in tables and curves
 EVEN = 0.05  # a core's rate is even with another figure when they differ by no more than this
 
@@ -95,8 +96,7 @@ class Measurement:
     @property
     def active_time(self) -> float | None:
         """The time in which a DMA engine moved something, s; None: the profile does not tell."""
-        seconds = self.profile.get("dma_active_time")
-        return float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else None
+        return formulas.number(self.profile, "dma_active_time") or None
 
     @property
     def active_bandwidth(self) -> float | None:
@@ -111,9 +111,11 @@ class Measurement:
 
     def __repr__(self) -> str:
         roofs = ", ".join(f"{self.bandwidth / spec.value:.1%} of {name}, {spec.text} ({spec.kind})"
+                          + ", so above it" * (self.bandwidth > spec.value)
                           for name, spec in self.machine.bandwidths.items()
                           if name in ("HBM", "DMA"))
-        rows = [("time", units.show(self.time, "s", 4), "the profiler's total"),
+        whose = "profiler" if self.kind == "measured" else "model"
+        rows = [("time", units.show(self.time, "s", 4), f"the {whose}'s total"),
                 ("Q", units.show(self.count.hbm_bytes, "B", 4), "counted in the source"),
                 ("bandwidth", units.show(self.bandwidth, "B/s", 4),
                  f"Q / time; {roofs}"),
@@ -123,9 +125,10 @@ class Measurement:
             rows += [("W", units.show(self.count.flops, "FLOP", 4), "counted in the source"),
                      ("rate", units.show(self.rate, "FLOP/s", 4), "W / time")]
         return "\n".join([self.label, f"  {self.launch.title}", *aligned(rows, indent="  "),
-                          *wrapped((f"  flag: {flag}" for flag in self.flags), 4),
-                          *wrapped((f"  warning: {text}" for text in self.profile.warnings
-                                    if self.kind == "measured"), 4)])
+                          *wrapped(f"  flag: {flag}" for flag in self.flags),
+                          *[f"  in no roof or fit; {AGAIN}"] * self.excluded,
+                          *wrapped(f"  warning: {text}" for text in self.profile.warnings
+                                   if self.kind == "measured")])
 
 
 def _shown(value: float | None, unit: str) -> str:
@@ -162,9 +165,6 @@ class Sweep(Sequence[Measurement]):
         if isinstance(at, slice):
             return Sweep(self.points[at], self.failures, self.left)
         return self.points[at]
-
-    def __iter__(self) -> Iterator[Measurement]:
-        return iter(self.points)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ class Sweep(Sequence[Measurement]):
         if y == "time":
             raise MeasureError("sweep: a knee is of a rate; y is bandwidth, active_bandwidth or "
                                "rate")
-        kind = kind or next(iter(self.kinds), KINDS[0])
+        kind = kind or next(iter(self.kinds), "")
         sizes, rates = self.curves(x, y).get(kind, Curve((), ()))
         others = len(self.points) - len(self.only(kind))
         flagged = len(self.flagged(x, y).get(kind, Curve((), ())).x)
@@ -236,21 +236,21 @@ class Sweep(Sequence[Measurement]):
         work = any(p.count.flops for p in self.points)
         rows = [("point", "kind", "time", *["FLOP/s"] * work, "GB/s total",
                  "GB/s while DMA is active", "notes")]
-        names = points_of([*(p.launch for p in self.points), *(one for one, _ in self.failures),
-                           *self.left])
-        told = []
-        for p in self.points:
-            rows.append((names[id(p.launch)], p.kind, units.show(p.time, "s", 4),
+        names = iter(points_of([*(p.launch for p in self.points),
+                                *(one for one, _ in self.failures), *self.left]))
+        told, empty = [], ("", *[""] * work, "", "")
+        for p, name in zip(self.points, names, strict=False):
+            rows.append((name, p.kind, units.show(p.time, "s", 4),
                          *[units.show(p.rate, "FLOP/s", 4)] * work, _giga(p.bandwidth),
                          _giga(p.active_bandwidth), _short(p)))
-            told += [f"{names[id(p.launch)]}: {flag}" for flag in p.flags]
-        empty = ("", *[""] * work, "", "")
-        rows += [(names[id(one)], "failed", *empty, "see below") for one, _ in self.failures]
-        rows += [(names[id(one)], "not reached", *empty, "stopped; run it again to go on")
-                 for one in self.left]
-        told += [f"{names[id(one)]}: {textwrap.shorten(text, 400)}" for one, text in self.failures]
+            told += [f"{name}: {flag}" for flag in p.flags]
+        told += [f"in no fit: flagged; {AGAIN}"] * any(p.excluded for p in self.points)
+        for (_, text), name in zip(self.failures, names, strict=False):
+            rows.append((name, "failed", *empty, "see below"))
+            told.append(f"{name}: {textwrap.shorten(text, 400)}")
+        rows += [(name, "not reached", *empty, "stopped; run it again to go on") for name in names]
         return "\n".join([*(self.labels or ("no point",)), *aligned(rows, left=(0, 1, 5 + work)),
-                          *wrapped(told, 4)])
+                          *wrapped(told)])
 
 
 def _short(of: Measurement) -> str:
@@ -278,8 +278,8 @@ def value_of(call: Launch, x: "str | Callable[[Launch], float]") -> float:
                        "or a function of a launch")
 
 
-def points_of(calls: Sequence[Launch]) -> dict[int, str]:
-    """id of each launch -> what sets it apart from the others."""
+def points_of(calls: Sequence[Launch]) -> list[str]:
+    """Of each launch what sets it apart from the others."""
     several = len({call.name for call in calls}) > 1
     told = [{"": call.name} if several else {} for call in calls]
     for call, own in zip(calls, told, strict=True):
@@ -289,8 +289,8 @@ def points_of(calls: Sequence[Launch]) -> dict[int, str]:
         own["LNC"] = f"LNC {call.lnc}"
     differ = [key for key in dict.fromkeys(key for own in told for key in own)
               if len({own.get(key) for own in told}) > 1]
-    return {id(call): " ".join(own[key] for key in differ if key in own) or call.title
-            for call, own in zip(calls, told, strict=True)}
+    return [" ".join(own[key] for key in differ if key in own) or call.title
+            for call, own in zip(calls, told, strict=True)]
 
 
 # --- one launch ----------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def measure(call: Launch, chip: str) -> Measurement:
     found = store.find(call.key(chip))
     if found is None and _runs(chip):
         from .runner import capture_launch
-        print(f"capturing {call.title} on this {chip}", flush=True)
+        print(f"capturing {call.title} of {arrays_text(call.shapes)} on this {chip}", flush=True)
         found = capture_launch(call)
     return modelled(call, chip) if found is None else _recorded(call, chip, found)
 
@@ -337,9 +337,8 @@ def recorded(call: Launch, chip: str) -> Profile | str:
 
 
 def _chip(chip: str) -> None:
-    known = ("trn1", "inf2", "trn2")
-    if chip not in known:
-        raise MeasureError(f"measure: chip: got {chip!r}; expected one of {', '.join(known)}")
+    if chip not in CHIPS:
+        raise MeasureError(f"measure: chip: got {chip!r}; expected one of {', '.join(CHIPS)}")
 
 
 def _runs(chip: str) -> bool:
@@ -410,8 +409,13 @@ class Together:
 
     @property
     def slowdown(self) -> float | None:
-        """Rate alone over the mean rate while all run; 1: the others cost nothing."""
-        return self.alone.bandwidth / (self.total / len(self.each)) if self.total else None
+        """Rate alone over the mean rate while all run; 1: the others cost nothing.
+
+        None where nobody measured it, or alone is of another kind.
+        """
+        if self.total is None or self._kinds() != (self.alone.kind,):
+            return None
+        return self.alone.bandwidth / (self.total / len(self.each))
 
     @property
     def even(self) -> bool | None:
@@ -425,10 +429,17 @@ class Together:
                      for flag in one.flags)
 
     @property
+    def tested(self) -> bool:
+        """Whether the cores took something of each other, or all that their stack gives."""
+        return (self.total or 0) >= (1 - EVEN) * self.sharing * self.share.value or (
+            self.slowdown or 0) > 1 + EVEN
+
+    @property
     def rule(self) -> str:
         """What the verdict calls what."""
         return (f"even: all at once lie within {EVEN:.0%} of each other; pessimistic for one-core "
-                "kernels: one core alone gets more than its even share")
+                "kernels: one core alone gets more than its even share; put to the test: all at "
+                f"once get what their stack gives, or {EVEN:.0%} less than alone")
 
     @property
     def verdict(self) -> str:
@@ -436,24 +447,40 @@ class Together:
         if self.doubted:
             return (f"It shows nothing of the split: a figure is flagged ({self.doubted[0]}). "
                     "Measure again.")
+        return " ".join([self._alone(), *([self._at_once()] if self.each else [])])
+
+    def _alone(self) -> str:
         lone, share = self.alone.bandwidth, self.share
-        said = [f"Alone ({self.alone.kind}) one core gets {units.show(lone, 'B/s', 4)}, "
-                f"{lone / share.value:.2f} of its even share {share.text} ({share.kind}): "
-                + ("more, so the per-core figure is pessimistic for one-core kernels."
-                   if lone > share.value else
-                   "no more, so the per-core figure is not pessimistic for one-core kernels.")]
-        if self.total is None or self.slowdown is None:
-            return said[0]
-        mean = self.total / len(self.each)
+        of_share = lone / share.value
+        return (f"Alone ({self.alone.kind}) one core gets {units.show(lone, 'B/s', 4)}, "
+                f"{of_share:.2f} of its even share {share.text} ({share.kind}): " + (
+                    "a model's figure, which says nothing of the split."
+                    if self.alone.kind != "measured" else
+                    "more, so the per-core figure is pessimistic for one-core kernels."
+                    if of_share > 1 else
+                    "no more, so the per-core figure is not pessimistic for one-core kernels."
+                    if of_share > 1 - EVEN else
+                    "no more, and it does not reach its share, so it cannot tell whether there is "
+                    "more."))
+
+    def _at_once(self) -> str:
+        doubt = [flag for one in self.each.values() for flag in one.flags
+                 if Flag.of(flag).name == "overlap"]
+        if doubt:
+            return ("All at once shows nothing: it is not known that they ran at the same time "
+                    f"({doubt[0]}). Measure again.")
         low, high = (units.show(pick(self.rates), "B/s", 4) for pick in (min, max))
-        said.append(f"All {len(self.each)} at once ({', '.join(self._kinds())}) get {low} to "
-                    f"{high}, {mean / share.value:.2f} of that share on average: "
-                    + ("the split is " if self.sharing > 1 else "they share no stack and are ")
-                    + ("even." if self.even else "not even."))
-        said.append(f"Alone is {self.slowdown:.2f} x that average: "
-                    + ("the others take something of it." if self.slowdown > 1 + EVEN else
-                       "the others take nothing of it."))
-        return " ".join(said)
+        mean = sum(self.rates) / len(self.rates)
+        even = "even" if self.even else "not even"
+        said = (f"All {len(self.each)} at once ({', '.join(self._kinds())}) get {low} to {high}, "
+                f"{mean / self.share.value:.2f} of that share on average: " + (
+                    f"they share no stack and are {even}." if self.sharing == 1 else
+                    f"the split is {even}." if self.tested else
+                    "less than their stack gives, so the split was not put to the test."))
+        if self.slowdown is None:
+            return f"{said} Alone is {self.alone.kind}, so it is not compared."
+        return f"{said} Alone is {self.slowdown:.2f} x that average: the others take " + (
+            "something of it." if self.slowdown > 1 + EVEN else "nothing of it.")
 
     def _kinds(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one.kind for one in self.each.values()))
@@ -468,7 +495,8 @@ class Together:
                   + f" ({stacks.kind}); cores {', '.join(map(str, self.cores))}")
         rows = [("core", "kind", "time", "GB/s total", "of alone", "notes")]
         rows += [(name, one.kind, units.show(one.time, "s", 4), _giga(one.bandwidth),
-                  f"{one.bandwidth / self.alone.bandwidth:.2f}", _short(one))
+                  f"{one.bandwidth / self.alone.bandwidth:.2f}"
+                  if one.kind == self.alone.kind else "-", _short(one))
                  for name, one in self._named()]
         if self.each:
             rows.append(("sum", "", "", _giga(self.total), "", ""))
@@ -477,7 +505,7 @@ class Together:
                 f"  rule: {self.rule}"]
         said += [f"  {name}: {flag}" for name, one in self._named() for flag in one.flags]
         return "\n".join([*labels, f"{self.alone.launch.title}; {shared}",
-                          *aligned(rows, left=(0, 1, 5)), *wrapped(said, 4)])
+                          *aligned(rows, left=(0, 1, 5)), *wrapped(said)])
 
 
 def sharing(chip: str) -> int:
@@ -485,7 +513,7 @@ def sharing(chip: str) -> int:
     return int(machines.get(chip, "device").facts["cores_per_hbm_stack"].value)
 
 
-def neighbours(chip: str) -> tuple[int, ...]:
+def sharers(chip: str) -> tuple[int, ...]:
     """The cores to compare: those of the first stack; where each has its own, of the device."""
     cores = int(machines.get(chip, "device").facts["cores"].value)
     return tuple(range(sharing(chip) if sharing(chip) > 1 else cores))
@@ -500,10 +528,10 @@ def together(call: Launch, chip: str, cores: Iterable[int] | None = None) -> Tog
     model knows one core at a time.
     """
     alone = measure(call, chip)
-    meant = neighbours(chip) if cores is None else tuple(cores)
+    meant = sharers(chip) if cores is None else tuple(cores)
     if len(set(meant)) != len(meant) or len(meant) < 2:
         raise MeasureError(f"together: cores {meant}; expected two or more different ones, such as "
-                           f"{neighbours(chip)}")
+                           f"{sharers(chip)}")
     found: Mapping[int, store.Recording] = _recorded_together(call, chip, meant)
     why = (f"not measured: there is no recording of it, no {chip} to measure it on, and the cost "
            "model knows one core at a time")

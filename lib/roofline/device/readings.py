@@ -7,10 +7,10 @@ Ignores   how they were made (measuring), what others published (literature)
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from .launches import partition_bytes
 from .measuring import KINDS, MeasureError, Measurement, Sweep
 from .plausibility import excluded, machine_of, plausible
 
-EVEN = 0.05  # an interval that is off by no more, or by 1 ns, follows the rule
+NEAR = 0.05  # an interval that is off by no more, or by 1 ns, follows the rule
 LONG = 10e-6  # s: a loop of less shows no roof
 UNNAMED = ("overhead", "other", "others", "misc", "unknown", "")  # no names of a cause
 
@@ -92,7 +92,7 @@ class Knee:
     def __repr__(self) -> str:
         said = [f"{self.kind}: " * bool(self.kind) + self.verdict, f"  rule: {self.rule}",
                 f"  {len(self.sizes)} points{''.join(f'; {n}' for n in self.notes)}"]
-        return "\n".join(wrapped(said, 4))
+        return "\n".join(wrapped(said))
 
 
 def knee(sizes: Sequence[float], rates: Sequence[float], share: float = 0.95, *,
@@ -166,6 +166,11 @@ class Loop:
         return self._whole or self
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """What is odd about the profile, in words."""
+        return self.profile.flags
+
+    @property
     def seconds(self) -> float:
         """Length of the window."""
         return (self.window[1] - self.window[0]) / 1e9
@@ -204,13 +209,18 @@ class Loop:
                 ("W", units.show(self.flops, "FLOP", 4), "of these, transposes left out"),
                 ("P", units.show(self.rate, "FLOP/s", 4),
                  f"W / window; {self.share:.1%} of spec, {peak}")]
-        lines = [self.label, f"  {self.title}", *aligned(rows, indent="  ")]
+        lines = [*_whose(self), *aligned(rows, indent="  ")]
         if self._whole and self._whole.window != self.window:
             lines.append(f"  from the first matmul to the last: {_rate(self._whole)}")
         if self.source not in (None, self.whole.flops):
             lines.append(f"  note: the source counts {units.show(self.source or 0, 'FLOP', 4)}, "
                          f"the profile {units.show(self.whole.flops, 'FLOP', 4)}")
         return "\n".join([*lines, *_causes(self.ledger)])
+
+
+def _whose(of: "Loop | Gap") -> list[str]:
+    """The first lines: whose figures, of what, and what is odd about them."""
+    return wrapped([of.label, f"  {of.title}", *(f"  flag: {flag}" for flag in of.flags)])
 
 
 def _rate(of: Loop) -> str:
@@ -315,9 +325,6 @@ class Intervals(Sequence[Interval]):
     def __getitem__(self, at: Any) -> Any:
         return self.rows[at]
 
-    def __iter__(self) -> Iterator[Interval]:
-        return iter(self.rows)
-
     @property
     def tick(self) -> float:
         """Cycles of the Tensor Engine in 1 ns, which is as well as a profile tells a start."""
@@ -335,7 +342,7 @@ class Intervals(Sequence[Interval]):
             held = len(rows) - len(off)
             rule = f"max(N, {self.least.value:g})"
             text = (f"{kind}: {held} of {len(rows)} intervals are {rule} cycles, within "
-                    f"{EVEN:.0%} or 1 ns")
+                    f"{NEAR:.0%} or 1 ns")
             more = [row.cycles - row.rule for row in rows]
             fixed = max(more) - min(more) <= 2 * self.tick
             if off and fixed and len(rows) > 1:
@@ -355,7 +362,7 @@ class Intervals(Sequence[Interval]):
         about = "; ".join(filter(None, (self.least.source, self.least.holds)))
         said = [self.verdict, f"  {self.least.text} ({self.least.kind}: {about}); the clock is "
                 f"{self.clock.text} ({self.clock.kind})"]
-        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), *wrapped(said, 4)])
+        return "\n".join([*self.labels, *aligned(rows, left=(1, 6)), *wrapped(said)])
 
 
 def intervals(of: Sweep | Sequence[Measurement]) -> Intervals:
@@ -387,7 +394,7 @@ def intervals(of: Sweep | Sequence[Measurement]) -> Intervals:
         later = np.diff(starts)[(starts.size - 1) // 2:]
         ns = float(np.median(later))
         cycles, rule = ns * clock.value / 1e9, max(n, int(least.value))
-        follows = abs(cycles - rule) <= max(EVEN * rule, clock.value / 1e9)
+        follows = abs(cycles - rule) <= max(NEAR * rule, clock.value / 1e9)
         rows.append(Interval(n, one.kind, cycles, ns, rule, follows, one.excluded))
     labels = dict.fromkeys(one.label for one in sorted(points, key=lambda p: KINDS.index(p.kind)))
     return Intervals(tuple(labels), tuple(sorted(rows, key=lambda r: (r.columns, r.kind))), least,
@@ -414,6 +421,7 @@ class Gap:
     amount   bytes, or FLOPs, that the rate is of
     unit     "B/s" or "FLOP/s"
     ledger   the causes, which sum to T - T_best exactly; only gaps.CAUSES are causes
+    flags    what is odd about the profile, in words
 
     What a cause costs as a rate is seen in `without`: the rate had it alone taken no time.
     """
@@ -423,6 +431,7 @@ class Gap:
     amount: float
     unit: str
     ledger: gaps.Ledger
+    flags: tuple[str, ...] = ()
 
     @property
     def spec(self) -> float:
@@ -468,8 +477,7 @@ class Gap:
         rows += [("gap: their sum", units.show(of.gap / 1e9, "s"), "", "")]
         table = aligned(rows, left=(0,), indent="  ")
         return "\n".join([
-            self.label, f"  {self.title}",
-            f"  spec: {units.show(self.spec, self.unit, 4)}, T_best "
+            *_whose(self), f"  spec: {units.show(self.spec, self.unit, 4)}, T_best "
             f"{units.show(of.t_best / 1e9, 's', 4)} of {of.machine.name}",
             *table, f"  reached: {units.show(self.reached, self.unit, 4)} "
             f"({self.reached / self.spec:.1%} of spec), T {units.show(of.t / 1e9, 's', 4)}",
@@ -483,14 +491,14 @@ def gap(of: Measurement | Loop) -> Gap:
     a measurement that computes for longer than it moves, against the Tensor Engine.
     """
     if isinstance(of, Loop):
-        return Gap(of.label, f"{of.title}, {of.words}", of.flops, "FLOP/s", of.ledger)
+        return Gap(of.label, f"{of.title}, {of.words}", of.flops, "FLOP/s", of.ledger, of.flags)
     count: Count = of.count
     times = of.machine.entitle(count).times
-    if not count.flops or times[of.machine.slow_link] > times["compute"]:
-        ledger = gaps.ledger(of.profile, of.machine, count, roof="memory")
-        return Gap(of.label, of.launch.title, count.hbm_bytes, "B/s", ledger)
-    ledger = gaps.ledger(of.profile, of.machine, count, roof="compute")
-    return Gap(of.label, of.launch.title, count.flops, "FLOP/s", ledger)
+    memory = not count.flops or times[of.machine.slow_link] > times["compute"]
+    amount, unit, roof = (count.hbm_bytes, "B/s", "memory") if memory else (
+        count.flops, "FLOP/s", "compute")
+    return Gap(of.label, of.launch.title, amount, unit,
+               gaps.ledger(of.profile, of.machine, count, roof=roof), of.flags)
 
 
 # --- measured roofs ------------------------------------------------------------------------------
@@ -510,22 +518,8 @@ class Roofs(dict[str, Spec]):
         lines = [line for fact, spec in self.items() for line in (
             f"{fact}: {spec.text} ({spec.kind})", f"    {spec.holds}", f"    {spec.source}")]
         lines += [f"no measured roof of {self.chip}: no recording to take one from; run Day 4 on "
-                  f"a {self.chip} to make some"] * (not self)
-        return "\n".join(wrapped([*lines, *(f"  left out: {text}" for text in self.left_out)], 4))
-
-
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """A roof that a recording offers."""
-
-    fact: str
-    rate: float
-    holds: str
-    recording: store.Recording
-
-    def spec(self, unit: str, more: str = "") -> Spec:
-        return Spec(self.rate, unit, self.recording.label, "measured",
-                    "; ".join(filter(None, (self.holds, more))))
+                  f"{self.chip} to make some"] * (not self)
+        return "\n".join(wrapped([*lines, *(f"  left out: {text}" for text in self.left_out)]))
 
 
 def roofs(chip: str, scope: str = "core") -> Roofs:
@@ -533,46 +527,48 @@ def roofs(chip: str, scope: str = "core") -> Roofs:
 
     scope   "core", or "lnc2" where recordings are of LNC=2
 
-    HBM: the bytes that a kernel without matmuls reads and writes, over the profiler's total. A
-    dtype: the rate of a loop, see `loop`, of LONG and more. Flagged recordings are left out, those
-    of a core with neighbours, and windows that are faster than possible.
+    HBM and DMA, both of which each byte crosses: the bytes of a copy over the profiler's total. A
+    dtype: the rate of a loop, see `loop`, of LONG and more. Left out, and told: flagged recordings,
+    those of a core with neighbours, what is no copy and no loop, windows that are faster than
+    possible, folders that hold no good recording.
     """
     on = machines.get(chip, scope)
-    copies: list[tuple[store.Recording, Profile, float]] = []
-    loops: list[_Candidate] = []
-    left_out = []
-    for one in store.recordings(chip):
+    there = store.recordings(chip)
+    left_out = [bad.why for bad in there.problems if bad.name.startswith(f"{chip}-")]
+    copies: list[_Copy] = []
+    loops: list[tuple[str, Spec]] = []
+    for one in there:
         if one.provenance["lnc"] != (2 if scope == "lnc2" else 1):
             continue
-        why = "flagged: " + ", ".join(flag.name for flag in one.flags) if one.excluded else (
-            "it had neighbours" if one.provenance.get("alongside") else "")
         try:
-            if not why:
-                rate = _copied(one.profile)
-                if rate:
-                    copies.append((one, one.profile, rate))
-                else:
-                    loops.append(_looped(one, on))
+            if why := _no_roof(one):
+                raise MeasureError(why)
+            if one.profile.matmul_flops or one.profile.get("hardware_flops"):
+                loops.append(_looped(one, on))
+            else:
+                copies.append(_copied(one))
         except (ValueError, LookupError) as error:  # a profile that does not tell what is needed
-            why = str(error)
-        if why:
-            left_out.append(f"{one.name}: {why}")
-    best = {roof.fact: roof.spec("FLOP/s") for roof in sorted(loops, key=lambda r: r.rate)}
+            left_out.append(f"{one.name}: {error}")
+    best = dict(sorted(loops, key=lambda found: found[1].value))  # the last of a dtype stays
     if copies:
-        best = {"HBM": _plateau(copies), **best}
+        best = {**dict.fromkeys(("HBM", "DMA"), _plateau(copies)), **best}
     return Roofs(chip, best, left_out)
 
 
-def _copied(profile: Profile) -> float | None:
-    """B/s of a profile that reads and writes HBM and multiplies nothing; None of another one."""
-    if profile.matmul_flops or profile.get("hardware_flops"):
-        return None
-    read, written = profile.needs("hbm_read_bytes"), profile.needs("hbm_write_bytes")
-    return (read + written) / profile.needs("total_time") if read and written else None
+def _no_roof(one: store.Recording) -> str:
+    """Why a recording's rates are no roof; "" where they may be."""
+    if one.excluded:
+        return "flagged: " + ", ".join(flag.name for flag in one.flags if flag.excluded)
+    return "it had neighbours" if one.provenance.get("alongside") else ""
 
 
-def _looped(one: store.Recording, on: Machine) -> _Candidate:
-    """The roof that a recording's loop offers. Raises MeasureError where it is none."""
+def _spec(of: store.Recording, rate: float, unit: str, holds: Iterable[str]) -> Spec:
+    odd = [f"flagged: {', '.join(flag.name for flag in of.flags)}"] * bool(of.flags)
+    return Spec(rate, unit, of.label, "measured", "; ".join([*holds, *odd]))
+
+
+def _looped(one: store.Recording, on: Machine) -> tuple[str, Spec]:
+    """A dtype and the rate of a recording's loop. Raises MeasureError where that is no roof."""
     found = loop(one.profile, on)
     if len(found.work) != 1 or found.dtype not in on.peaks:
         raise MeasureError(f"its loop multiplies {found.dtype}; a roof is of one dtype")
@@ -582,25 +578,44 @@ def _looped(one: store.Recording, on: Machine) -> _Candidate:
     flags = plausible(one.profile.window(*found.window), Count(dict(found.work)), on)
     if excluded(flags):
         raise MeasureError("; ".join(map(str, flags)))
-    return _Candidate(found.dtype, found.rate, f"{one.kernel}, {found.words}, "
-                      f"{units.show(found.seconds, 's')}", one)
+    holds = f"{one.kernel}, {found.words}, {units.show(found.seconds, 's')}"
+    return found.dtype, _spec(one, found.rate, "FLOP/s", [holds])
 
 
-def _plateau(copies: Sequence[tuple[store.Recording, Profile, float]]) -> Spec:
+class _Copy(NamedTuple):
+    """A recording that moved `nbytes` in all, at this rate (B/s); `size` bytes a partition or 0."""
+
+    recording: store.Recording
+    nbytes: float
+    rate: float
+    size: int
+
+
+def _copied(one: store.Recording) -> _Copy:
+    """A recording as a copy. Raises MeasureError where it writes another amount than it reads."""
+    get = one.profile.needs
+    read, written = get("hbm_read_bytes"), get("hbm_write_bytes")
+    if not math.isclose(read, written, rel_tol=NEAR):
+        raise MeasureError(f"it reads {units.show(read, 'B')} and writes "
+                           f"{units.show(written, 'B')}; a copy does as much of both")
+    kinds, given = one.provenance["dtypes"], one.provenance["parameters"]
+    size = partition_bytes(given, kinds[0]) if kinds else None
+    return _Copy(one, read + written, (read + written) / get("total_time"), size or 0)
+
+
+def _plateau(copies: Sequence[_Copy]) -> Spec:
     """The best of them, and whether others of the same sweep show that it is flat there."""
-    best, profile, rate = max(copies, key=lambda copy: copy[2])
-    sizes = {one: _partition_bytes(one) for one, _, _ in copies}
-    swept = [(sizes[one], other) for one, _, other in copies
-             if _swept(one) == _swept(best) and sizes[one]]
-    found = knee([size for size, _ in swept], [other for _, other in swept], kind="measured")
-    size = sizes[best]
-    moved = profile.needs("hbm_read_bytes") + profile.needs("hbm_write_bytes")
-    holds = [f"{best.kernel}, {units.show(moved, 'B', 4)} over the profiler's total"]
-    holds += [f"{units.mebi(size)} a partition"] * bool(size)
+    best = max(copies, key=lambda copy: copy.rate)
+    same = [copy for copy in copies if copy.size and
+            _swept(copy.recording) == _swept(best.recording)]
+    found = knee([copy.size for copy in same], [copy.rate for copy in same], kind="measured")
+    holds = [f"{best.recording.kernel}, {units.show(best.nbytes, 'B', 4)} over the profiler's "
+             "total"]
+    holds += [f"{units.mebi(best.size)} a partition"] * bool(best.size)
     flat = (f"flat from {units.mebi(found.size)} on" if found.size else
-            "no other size recorded to show that it is flat" if len(swept) < 2 else
-            f"not flat in {len(swept)} sizes")
-    return _Candidate("HBM", rate, ", ".join(holds), best).spec("B/s", flat)
+            "a lower bound: no other size recorded to show that it is flat" if len(same) < 2 else
+            f"a lower bound: not flat in {len(same)} sizes")
+    return _spec(best.recording, best.rate, "B/s", [", ".join(holds), flat])
 
 
 def _swept(one: store.Recording) -> tuple[Any, ...]:
@@ -609,9 +624,3 @@ def _swept(one: store.Recording) -> tuple[Any, ...]:
     others = {k: v for k, v in said["parameters"].items() if k != "elements"}
     return (said["kernel_sha256"], one.kernel, repr(said["shapes"]), repr(said["dtypes"]),
             repr(sorted(others.items())))
-
-
-def _partition_bytes(one: store.Recording) -> int:
-    """Bytes a partition and transfer; 0 where the call does not say."""
-    kinds = one.provenance["dtypes"]
-    return (kinds and partition_bytes(one.provenance["parameters"], kinds[0])) or 0

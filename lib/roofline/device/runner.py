@@ -14,6 +14,7 @@ work/recorded/.failed/.
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -26,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import nki, profile
+from .. import nki, profile, units
 from ..count import Uncounted
 from ..nki import dtypes
 from ..profile import Profile, ProfileError
@@ -46,6 +47,7 @@ __all__ = ["CaptureError", "CaptureInterrupted", "WrongOutput", "capture", "capt
 
 LIB = Path(__file__).resolve().parents[2]
 FRAMEWORKS = ("numpy", "jax", "torch-neuronx")
+SAME = 0.01  # bytes that differ by no more are the same: descriptors, semaphores
 LOGS = 20  # of failed captures that are kept
 
 
@@ -452,7 +454,7 @@ def _check_saved(made: Made) -> list[Flag]:
 
 
 def flags_of(found: Profile, made: Made) -> list[Flag]:
-    """What is odd about this profile: cold, cores, doubled, and what plausibility says."""
+    """What is odd about this profile: cold, cores, bytes, and what plausibility says."""
     call, counted, flags = made.job.call, made.job.want.counted, []
     if not made.shot.warm:
         flags.append(Flag("cold", f"{made.shot.trace.name} is not known to be the second "
@@ -463,9 +465,14 @@ def flags_of(found: Profile, made: Made) -> list[Flag]:
     if counted is None:
         return [*flags, Flag("unchecked", "the source cannot be counted, so nothing tells whether "
                              "its time is possible")]
+    moved = profile.formulas.hbm_bytes(found)
     if _doubled(found, call, made.job.chip):
         flags.append(Flag("doubled", "every core did all of it: the profile has just twice the "
                           "FLOPs and bytes of one core's run"))
+    elif moved is not None and not math.isclose(moved, counted.count.hbm_bytes, rel_tol=SAME):
+        flags.append(Flag("bytes", f"the profiler counted {units.show(moved, 'B', 4)} at HBM, the "
+                          f"source {units.show(counted.count.hbm_bytes, 'B', 4)}; rates are the "
+                          "source's bytes over the time. profile.compare tells causes"))
     return [*flags, *plausible(found, counted, made.job.chip)]
 
 

@@ -35,6 +35,7 @@ from ..profile import read as read_profile
 from ..profile.facts import UNSURE
 from ..table import aligned, printable
 from . import recording
+from .launches import arrays_text
 from .plausibility import Flag, excluded
 from .recording import RecordingError
 
@@ -157,8 +158,7 @@ class Recording:
 
     def __repr__(self) -> str:
         said = self.provenance
-        shapes = ", ".join(f"{'x'.join(map(str, shape))} {dtype}" for shape, dtype in
-                           zip(said["shapes"], said["dtypes"], strict=True))
+        shapes = arrays_text(zip(said["shapes"], said["dtypes"], strict=True))
         call = " ".join([self.kernel, *(f"{k}={v}" for k, v in said["parameters"].items())])
         lines = [f"{self.name}: {self.label}", f"  {call} of {shapes}; {said['execution']}"]
         return "\n".join([*lines, *(f"  flag: {flag}" for flag in self.flags)])

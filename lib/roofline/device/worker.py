@@ -28,6 +28,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .chip import install
+
 OURS = Path(__file__).resolve().parents[1]
 WHEELS = ("nki", "neuronx-cc", "nrtpy", "jax", "jax-neuronx", "libneuronxla", "torch",
           "torch-neuronx", "numpy", "ml_dtypes")
@@ -77,7 +79,7 @@ def real_nki() -> ModuleType:
                       "device. Take that folder out of PYTHONPATH")
     if not hasattr(nki, "jit"):
         raise Refused(f"nki in {file.parent} is an empty package: PyPI's. pip uninstall -y nki; "
-                      "pip install nki --extra-index-url=https://pip.repos.neuron.amazonaws.com")
+                      f"{install('nki')}")
     if "neuronxcc" in file.parts:
         raise Refused("nki is the legacy neuronxcc.nki; the course's kernels need NKI 0.6 (Neuron "
                       "SDK 2.32)")
