@@ -19,7 +19,8 @@ from roofline import device, machine
 from roofline.device import chip
 from roofline.device.chip import ChipError, Installation, Said
 
-NOTHING = "replay: no Neuron device here; figures are published or modelled, and each says so"
+NOTHING = ("replay: no Neuron device here; figures are recorded, published or modelled, and each "
+           "says so")
 WRONG = ("WRONG PACKAGE. Please install the package from Neuron Repository - "
          "pip.repos.neuron.amazonaws.com")
 

@@ -539,8 +539,8 @@ def _why(finding: _Finding) -> str:
     if finding.here.refused:
         return finding.here.refused
     if not found["devices"]:
-        return (f"no Neuron device here{finding.missing['driver']}; figures are published or "
-                "modelled, and each says so")
+        return (f"no Neuron device here{finding.missing['driver']}; figures are recorded, "
+                "published or modelled, and each says so")
     if os.environ.get("ROOFLINE_RECORDED") == "1":
         return "ROOFLINE_RECORDED=1 asks for what ships; unset it to measure here"
     if chip is None:

@@ -7,7 +7,7 @@ Ignores   compute: rows that only multiply; how far a row is to be believed, bey
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,9 +126,6 @@ class Publications(Sequence[Published]):
 
     def __getitem__(self, at: Any) -> Any:
         return self.row(at) if isinstance(at, str) else self.rows[at]
-
-    def __iter__(self) -> Iterator[Published]:
-        return iter(self.rows)
 
     def row(self, id: str) -> Published:
         """One row by its id, such as "C26"."""

@@ -34,6 +34,7 @@ from ..profile.facts import UNSURE
 from ..table import wrapped
 
 CLOCK_TICK = 1e-9  # s; profiles round times to whole ns
+SAME_BYTES = 0.01  # amounts that differ by no more are the same: descriptors, semaphores
 CLOCK_ERROR = 0.01  # real profiles: total_time lay 0.4 to 0.9 % below cycles / clock
 # What may be odd about a recording -> whether its figures are left out of roofs and fits.
 FLAGS = {
@@ -100,7 +101,7 @@ def plausible(profile: Profile, count: Any, machine: str | Machine | None = None
     such cores; ValueError for what has no count.
     """
     on = machine_of(profile, machine)
-    return _judged(profile.needs("total_time"), _count(count), on, _Evidence(profile))
+    return _judged(profile.needs("total_time"), _count(count), on, profile)
 
 
 def plausible_time(seconds: float, count: Any, machine: str | Machine) -> Flags:
@@ -115,7 +116,7 @@ def plausible_time(seconds: float, count: Any, machine: str | Machine) -> Flags:
         raise ValueError(f"plausible_time: got {seconds!r} s; expected a finite time >= 0. "
                          "Give seconds, not us")
     on = machines.get(machine) if isinstance(machine, str) else machine
-    return _judged(float(seconds), _count(count), on, _Evidence(None))
+    return _judged(float(seconds), _count(count), on, None)
 
 
 def machine_of(profile: Profile, machine: str | Machine | None = None) -> Machine:
@@ -138,7 +139,7 @@ def working(profile: Profile, on: Machine) -> int:
     return told if told in (1, 2) else 2 if most == 2 else 1
 
 
-def _judged(time: float, count: Count, on: Machine, evidence: "_Evidence") -> Flags:
+def _judged(time: float, count: Count, on: Machine, profile: Profile | None) -> Flags:
     on.bw("HBM"), on.bw("DMA")  # MachineError for a machine without one
     hbm, dma = on.bandwidths["HBM"], on.bandwidths["DMA"]
     most = max((dma, *dma.rivals), key=lambda spec: spec.value)
@@ -146,7 +147,7 @@ def _judged(time: float, count: Count, on: Machine, evidence: "_Evidence") -> Fl
     compute = sum(w / _peak(on, dtype) for dtype, w in count.work.items())
     moved = count.hbm_bytes / most.value
     least, sure = max(compute, moved), compute
-    if evidence.profile is not None:  # its time and the clock may differ by as much
+    if profile is not None:  # its time and the clock may differ by as much
         sure *= 1 - CLOCK_ERROR
     amount = units.show(count.hbm_bytes, "B", 4)
     if time + CLOCK_TICK < max(sure, moved):
@@ -156,7 +157,7 @@ def _judged(time: float, count: Count, on: Machine, evidence: "_Evidence") -> Fl
                  f"{_peaks(on, count)}, the array of {on.name} at its clock")
         return Flags([Flag("implausible", f"{_us(time)} is {time / least:.3g} of the least time: "
                            f"{which}. Kept, and left out of roofs and fits. "
-                           f"Suspects: {'; '.join(evidence.suspects(count, on))}")])
+                           f"Suspects: {'; '.join(_suspects(profile, count, on))}")])
     if time + CLOCK_TICK < max(sure, count.hbm_bytes / lower[1].value):
         rate = units.show(count.hbm_bytes / time, "B/s", 4)
         return Flags([Flag("above spec", f"{amount} in {_us(time)} are {rate}; the sheet's HBM "
@@ -189,54 +190,50 @@ def _count(what: Any) -> Count:
     return count
 
 
-class _Evidence:
-    """What a profile, or none, says about the usual suspects."""
+# --- the usual suspects, each with whether the profile contradicts it -----------------------------
 
-    def __init__(self, profile: Profile | None) -> None:
-        self.profile = profile
 
-    def suspects(self, count: Count, on: Machine) -> list[str]:
-        """Clock, scope, dtype, execution: what is contradicted first."""
-        if self.profile is None:
-            return ["the clock (did the device finish before it stopped?)",
-                    f"the scope (is it {on.name}?)", "the dtype",
-                    "the execution (did it run?)"]
-        told = [self._clock(self.profile, on), self._scope(self.profile, count, on),
-                self._dtype(self.profile, count), self._execution(self.profile)]
-        return [text for _, text in sorted(told, key=lambda one: not one[0])]
+def _suspects(profile: Profile | None, count: Count, on: Machine) -> list[str]:
+    """Clock, scope, dtype, execution: what is contradicted first."""
+    if profile is None:
+        return ["the clock (did the device finish before it stopped?)",
+                f"the scope (is it {on.name}?)", "the dtype", "the execution (did it run?)"]
+    told = [_clock(profile, on), _scope(profile, count, on), _dtype(profile, count),
+            _execution(profile)]
+    return [text for _, text in sorted(told, key=lambda one: not one[0])]
 
-    @staticmethod
-    def _clock(profile: Profile, on: Machine) -> tuple[bool, str]:
-        ours = machines.get(on.key).facts["tensor_clock"].value
-        said = formulas.number(profile, "tensor_engine_clock_freq")
-        if said is None:
-            return False, "the clock (which one is not in the profile)"
-        differs = not math.isclose(said * 1e9, ours, rel_tol=1e-3)
-        return differs, (f"the clock (the profile says {said:g} GHz, the sheet "
-                         f"{units.show(ours, 'Hz')})")
 
-    @staticmethod
-    def _scope(profile: Profile, count: Count, on: Machine) -> tuple[bool, str]:
-        cores = working(profile, on)
-        text = f"{cores} core{'s' * (cores > 1)} worked"
-        total = formulas.hbm_bytes(profile)
-        if total is None:
-            return False, f"the scope ({text})"
-        differs = not math.isclose(total, count.hbm_bytes, rel_tol=0.01)
-        return differs, (f"the scope ({text}; the profiler counted {units.show(total, 'B', 4)}, "
-                         f"the source {units.show(count.hbm_bytes, 'B', 4)})")
+def _clock(profile: Profile, on: Machine) -> tuple[bool, str]:
+    ours = machines.get(on.key).facts["tensor_clock"].value
+    said = formulas.number(profile, "tensor_engine_clock_freq")
+    if said is None:
+        return False, "the clock (which one is not in the profile)"
+    differs = not math.isclose(said * 1e9, ours, rel_tol=1e-3)
+    return differs, (f"the clock (the profile says {said:g} GHz, the sheet "
+                     f"{units.show(ours, 'Hz')})")
 
-    @staticmethod
-    def _dtype(profile: Profile, count: Count) -> tuple[bool, str]:
-        ran = {dtype for dtype in profile.matmul_flops if dtype}
-        if not ran or not count.work:
-            return False, "the dtype (are the bytes of an element right?)"
-        return ran != set(count.work), (f"the dtype (the source multiplies "
-                                        f"{', '.join(count.work)}, the profile "
-                                        f"{', '.join(sorted(ran))})")
 
-    @staticmethod
-    def _execution(profile: Profile) -> tuple[bool, str]:
-        said = profile.provenance.get("execution") or "which one is not known"
-        return profile.provenance.get("warm") is False, (
-            f"the execution ({said}; did it run to its end?)")
+def _scope(profile: Profile, count: Count, on: Machine) -> tuple[bool, str]:
+    cores = working(profile, on)
+    text = f"{cores} core{'s' * (cores > 1)} worked"
+    total = formulas.hbm_bytes(profile)
+    if total is None:
+        return False, f"the scope ({text})"
+    differs = not math.isclose(total, count.hbm_bytes, rel_tol=SAME_BYTES)
+    return differs, (f"the scope ({text}; the profiler counted {units.show(total, 'B', 4)}, "
+                     f"the source {units.show(count.hbm_bytes, 'B', 4)})")
+
+
+def _dtype(profile: Profile, count: Count) -> tuple[bool, str]:
+    ran = {dtype for dtype in profile.matmul_flops if dtype}
+    if not ran or not count.work:
+        return False, "the dtype (are the bytes of an element right?)"
+    return ran != set(count.work), (f"the dtype (the source multiplies "
+                                    f"{', '.join(count.work)}, the profile "
+                                    f"{', '.join(sorted(ran))})")
+
+
+def _execution(profile: Profile) -> tuple[bool, str]:
+    said = profile.provenance.get("execution") or "which one is not known"
+    return profile.provenance.get("warm") is False, (
+        f"the execution ({said}; did it run to its end?)")

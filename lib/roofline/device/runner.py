@@ -38,16 +38,15 @@ from .explorer import Bench, CaptureError, Shot
 from .gate import Tolerance, WrongOutput
 from .launches import Launch, LaunchError, launch
 from .neighbours import neighbours
-from .plausibility import Flag, plausible
+from .plausibility import SAME_BYTES, Flag, plausible
 from .recording import RecordingError
+from .worker import RUN as FRAMEWORKS
 from .worker import bits, dtype_of
 
 __all__ = ["CaptureError", "CaptureInterrupted", "WrongOutput", "capture", "capture_launch",
            "capture_together"]
 
 LIB = Path(__file__).resolve().parents[2]
-FRAMEWORKS = ("numpy", "jax", "torch-neuronx")
-SAME = 0.01  # bytes that differ by no more are the same: descriptors, semaphores
 LOGS = 20  # of failed captures that are kept
 
 
@@ -469,7 +468,8 @@ def flags_of(found: Profile, made: Made) -> list[Flag]:
     if _doubled(found, call, made.job.chip):
         flags.append(Flag("doubled", "every core did all of it: the profile has just twice the "
                           "FLOPs and bytes of one core's run"))
-    elif moved is not None and not math.isclose(moved, counted.count.hbm_bytes, rel_tol=SAME):
+    elif moved is not None and not math.isclose(moved, counted.count.hbm_bytes,
+                                                rel_tol=SAME_BYTES):
         flags.append(Flag("bytes", f"the profiler counted {units.show(moved, 'B', 4)} at HBM, the "
                           f"source {units.show(counted.count.hbm_bytes, 'B', 4)}; rates are the "
                           "source's bytes over the time. profile.compare tells causes"))
