@@ -296,7 +296,7 @@ def accept(path: Path | str) -> list[str]:
     if wrong:
         return wrong
     wrong = [f"{name}: {one.what}, {printable(one.text, 60)}" for name in FILES
-             for one in _in_file(path / name)]
+             if name.endswith(".json") for one in _in_file(path / name)]
     try:
         of = store.load(path)
         return [*wrong, *_unfit(of), *_in_call(path / "kernel.py", of.provenance), *_changed(of)]
@@ -306,8 +306,6 @@ def accept(path: Path | str) -> list[str]:
 
 def _in_file(file: Path) -> list[Private]:
     """What the texts of a JSON file say about its owner, keys and values alike, each once."""
-    if file.suffix != ".json":
-        return []
     try:
         document = json.loads(file.read_bytes())
     except (ValueError, RecursionError):

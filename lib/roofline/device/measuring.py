@@ -60,7 +60,7 @@ class Measurement:
         """Whose figure: instance, versions and date, or that it is the model's."""
         if self.kind == "modelled":
             return f"modelled: the course's cost model of {self.chip}, not a measurement"
-        whose = store.label(self.profile.provenance)
+        whose = str(self.profile.provenance.get("label") or self.profile.name)
         return whose if whose.startswith("synthetic") else f"{self.kind} on {whose}"
 
     @property

@@ -130,8 +130,12 @@ class Recording:
 
     @property
     def label(self) -> str:
-        """Whose figures these are: instance, LNC, NKI, day."""
-        return label(self.provenance)
+        """Whose figures these are, short: instance, LNC, NKI, day."""
+        told = self.provenance.get
+        said = [str(told("instance") or self.chip), f"LNC {told('lnc')}"]
+        said += [f"NKI {told('nki')}"] if told("nki") else []
+        said.append(str(told("date"))[:10])
+        return "synthetic (test stand-in): " * self.synthetic + ", ".join(said)
 
     @functools.cached_property
     def profile(self) -> Profile:
@@ -162,15 +166,6 @@ class Recording:
         call = " ".join([self.kernel, *(f"{k}={v}" for k, v in said["parameters"].items())])
         lines = [f"{self.name}: {self.label}", f"  {call} of {shapes}; {said['execution']}"]
         return "\n".join([*lines, *(f"  flag: {flag}" for flag in self.flags)])
-
-
-def label(provenance: Mapping[str, Any]) -> str:
-    """Whose figures these are, short: instance, LNC, NKI, day."""
-    said = [str(provenance.get("instance") or provenance.get("chip") or "instance unknown"),
-            f"LNC {provenance.get('lnc')}"]
-    said += [f"NKI {provenance['nki']}"] if provenance.get("nki") else []
-    said.append(str(provenance.get("date", ""))[:10])
-    return "synthetic (test stand-in): " * bool(provenance.get("synthetic")) + ", ".join(said)
 
 
 def load(folder: Path) -> Recording:
