@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+from .table import Told
 from .units import SCALED, UNITS, UnitError, is_bare, mebi, parse, show
 
 Interval = tuple[float, float]
@@ -27,11 +28,8 @@ OPS: dict[str, Callable[[Any, Any], float]] = {
     "/": operator.truediv, "*": operator.mul, "+": operator.add, "max": max}
 
 
-class ProblemError(ValueError):
+class ProblemError(Told, ValueError):
     """A question that cannot be asked or an answer that has no place: what, got, next step."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 class WrongAnswer(Exception):

@@ -13,13 +13,11 @@ from types import MappingProxyType
 from typing import Any
 
 from . import units
+from .table import Told
 
 
-class Uncounted(Exception):
+class Uncounted(Told, Exception):
     """An operation with no counting rule. A silent zero would be worse."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
 
 
 @dataclass(frozen=True, eq=True)

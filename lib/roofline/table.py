@@ -2,7 +2,7 @@
 
 Question  how does a table look in a notebook that compares text?
 Answer    aligned(rows): lines whose columns start, or end, one below the other; wrapped(lines);
-          printable(text) of somebody else's file or tool
+          printable(text) of somebody else's file or tool; Told: an error in its own words
 Assumes   a font of one width
 Ignores   what the cells say; numbers come as text, from units
 """
@@ -47,3 +47,10 @@ def printable(text: object, limit: int = 500) -> str:
     text = str(text)[:limit + 1]
     text = "".join(c if c.isprintable() else " " for c in text)
     return text if len(text) <= limit else text[:limit - 1] + "…"
+
+
+class Told:
+    """With an exception: a notebook shows its words and no stack. `class X(Told, ValueError)`."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]

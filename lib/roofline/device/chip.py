@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import machine
-from ..table import aligned, printable
+from ..table import Told, aligned, printable
 
 CHIPS = ("trn1", "inf2", "trn2")  # the course's; each has a machine of that name
 LOGICAL = ("trn2",)  # of those, the ones with logical cores (LNC 1 or 2; 2 is the default)
@@ -40,11 +40,8 @@ MISLEADING = ("NKI_SIMULATOR", "NKI_PRECISE_FP", "NEURON_RT_NUM_CORES", "NEURON_
               "NEURON_RT_INSPECT_DEVICE_PROFILE", "NEURON_RT_INSPECT_OUTPUT_DIR", *LNC_VARIABLES)
 
 
-class ChipError(ValueError):
+class ChipError(Told, ValueError):
     """A run that this chip cannot do: what, got, limit, next step."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 # --- where things are looked for -------------------------------------------------------------

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from ..profile import Profile, ProfileError, read
-from ..table import printable
+from ..table import Told, printable
 from .chip import end
 
 TOOL = "neuron-explorer"
@@ -38,11 +38,8 @@ os.execv(sys.argv[1], sys.argv[2:])
 """
 
 
-class CaptureError(RuntimeError):
+class CaptureError(Told, RuntimeError):
     """A run or a capture that gave nothing to trust: what, got, limit, next step."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 BUSY = ("Another process holds the core, or the runtime pairs cores otherwise. `neuron-ls` names "

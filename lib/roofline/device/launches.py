@@ -20,15 +20,13 @@ import numpy as np
 from .. import nki
 from ..count import Count
 from ..nki import dtypes
+from ..table import Told
 
 PLAIN = (int, float, str, bool, type(None))  # what a parameter may be: JSON holds it
 
 
-class LaunchError(ValueError):
+class LaunchError(Told, ValueError):
     """A call that cannot be written down: what, got, next step."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 def key_of(source_sha256: str, name: str, shapes: tuple[tuple[tuple[int, ...], str], ...],

@@ -18,7 +18,7 @@ from .. import units
 from ..count import Count
 from ..machine import Machine, Spec
 from ..profile import Profile, formulas
-from ..table import aligned, wrapped
+from ..table import Told, aligned, wrapped
 from . import store
 from .chip import CHIPS, probe
 from .launches import Launch, arrays_text, partition_bytes
@@ -29,11 +29,8 @@ KINDS = ("measured", "modelled")  # in this order in tables and curves
 EVEN = 0.05  # a core's rate is even with another figure when they differ by no more than this
 
 
-class MeasureError(ValueError):
+class MeasureError(Told, ValueError):
     """Something that cannot be measured or read off: what, got, next step."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,17 +18,14 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ..machine import Ceiling, Machine, MachineError, Spec
-from ..table import aligned
+from ..table import Told, aligned
 from ..units import mebi, show, significant
 
 SCHEMA = "roofline-host/1"
 
 
-class RecordingError(Exception):
+class RecordingError(Told, Exception):
     """A recording that cannot be read or written: what, got, next step."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from ..count import Uncounted
 from ..nki import dtypes
 from ..profile import Profile, ProfileError
 from ..profile.compare import DOUBLING
-from ..table import printable
+from ..table import Told, printable
 from . import chip, explorer, gate, store
 from .explorer import Bench, CaptureError, Shot
 from .gate import Tolerance, WrongOutput
@@ -50,11 +50,8 @@ LIB = Path(__file__).resolve().parents[2]
 LOGS = 20  # of failed captures that are kept
 
 
-class CaptureInterrupted(KeyboardInterrupt):
+class CaptureInterrupted(Told, KeyboardInterrupt):
     """The reader stopped a capture; nothing of it is left."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 def capture(kernel: Callable, /, *args: Any, lnc: int | None = None, core: int = 0,

@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import machine as machines
 from ..machine import Machine
+from ..table import Told
 from ..timeline import DTYPES
 
 if TYPE_CHECKING:
@@ -16,11 +17,8 @@ _CORES = {"core": 1, "lnc2": 2}
 _SAME = {"fp8": "cfp8"}  # what a timeline calls fp8 is cfp8 on NeuronCore-v2
 
 
-class GapError(ValueError):
+class GapError(Told, ValueError):
     """A profile, machine or window from which no ledger can be made, or an unknown cause."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
 
 
 class Rates:

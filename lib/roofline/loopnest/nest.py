@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import units
 from ..count import Count, Uncounted
-from ..table import aligned
+from ..table import Told, aligned
 
 if TYPE_CHECKING:
     from ..ops import Op  # same layer: a value that is passed in
@@ -27,11 +27,8 @@ SUM_BYTES = 4  # partial sums are fp32, on chip and where they spill
 WHOLE = {"Softmax": "c"}  # the sum over this loop is used in the same pass: rows are there whole
 
 
-class NestError(ValueError):
+class NestError(Told, ValueError):
     """A nest that says nothing, or that does not do the op's work."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 class Operand(NamedTuple):

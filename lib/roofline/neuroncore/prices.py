@@ -19,6 +19,7 @@ from .. import derate, machine, units
 from ..machine import Machine
 from ..nki.core import Work
 from ..nki.memory import Layout
+from ..table import Told
 from ..timeline import ENGINES
 
 KINDS = ("fitted", "documented", "assumed")
@@ -43,11 +44,8 @@ TENSOR, VECTOR, SCALAR, GPSIMD, SYNC = range(5)  # indices into ENGINES
 DMA = 5
 
 
-class ModelError(ValueError):
+class ModelError(Told, ValueError):
     """A prediction that was asked for in a way the model has no answer to."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 class Constant(NamedTuple):

@@ -14,14 +14,12 @@ from functools import cache, lru_cache
 from typing import Any
 
 from .. import machine
+from ..table import Told
 from .source import SITES, site_of
 
 
-class NkiValidationError(Exception):
+class NkiValidationError(Told, Exception):
     """A kernel asks for what the documents or the hardware do not allow."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]  # in a notebook: what matters, no stack
 
 
 def refuse(what: str, got: object, limit: str, hint: str = "") -> NkiValidationError:

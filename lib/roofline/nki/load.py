@@ -15,16 +15,14 @@ from pathlib import Path
 from types import ModuleType
 
 from ..count import Uncounted
+from ..table import Told
 from .core import NkiValidationError
 from .project import Missing, Project
 from .rebind import rebind as rebind
 
 
-class LoadError(ValueError):
+class LoadError(Told, ValueError):
     """A kernel file that cannot be loaded: which, where, why, and what to do."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 def load(path: str | Path) -> ModuleType:

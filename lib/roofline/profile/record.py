@@ -20,18 +20,15 @@ from numpy.typing import NDArray
 from .. import units
 from ..count import Count
 from ..machine import Machine
-from ..table import WIDTH, aligned, wrapped
+from ..table import WIDTH, Told, aligned, wrapped
 from ..timeline import DTYPES, ENGINES, MATMUL, Ints, Spans, Timeline
 from . import formulas
 
 Value = int | float | str | bool
 
 
-class ProfileError(ValueError):
+class ProfileError(Told, ValueError):
     """A file that is no profile, or does not hold what was asked of it."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]  # in a notebook: no stack
 
 
 @dataclass(frozen=True)
