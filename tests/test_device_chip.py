@@ -20,7 +20,7 @@ from roofline.device import chip
 from roofline.device.chip import ChipError, Installation, Said
 
 NOTHING = ("replay: no Neuron device here; figures are recorded, published or modelled, and each "
-           "says so")
+           "says which")
 WRONG = ("WRONG PACKAGE. Please install the package from Neuron Repository - "
          "pip.repos.neuron.amazonaws.com")
 

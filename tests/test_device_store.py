@@ -259,6 +259,7 @@ def test_they_show_as_a_table_with_what_was_left_out():
     good, bad = keep(flags=[Flag("above spec", "by a little")]), keep()
     (bad.folder / "kernel.py").unlink()
     lines = repr(store.recordings()).splitlines()
+    assert lines.pop(0) == "1 of trn2"
     assert lines[0].split() == ["recording", "of", "flags"]
     assert lines[1].split("  ")[0] == good.name and lines[1].endswith("above spec")
     assert lines[2] == f"left out: {bad.name}/kernel.py: missing. {store.AGAIN}"

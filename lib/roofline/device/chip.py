@@ -537,7 +537,7 @@ def _why(finding: _Finding) -> str:
         return finding.here.refused
     if not found["devices"]:
         return (f"no Neuron device here{finding.missing['driver']}; figures are recorded, "
-                "published or modelled, and each says so")
+                "published or modelled, and each says which")
     if os.environ.get("ROOFLINE_RECORDED") == "1":
         return "ROOFLINE_RECORDED=1 asks for what ships; unset it to measure here"
     if chip is None:

@@ -104,7 +104,7 @@ class Published:
                 ("moved", f"{units.show(self.nbytes, 'B', 4)} in "
                           f"{units.show(self.seconds, 's', 4)}; clock: {self.clock}"),
                 ("bandwidth", units.show(self.bandwidth, "B/s", 4)),
-                ("a partition", self.width)]
+                ("partition", self.width)]
         rows += [("not used", self.why_not)] * bool(self.why_not)
         rows += [("assumed", self.assumed)] * bool(self.assumed)
         rows += [("note", self.note)] * bool(self.note)
@@ -159,9 +159,11 @@ class Publications(Sequence[Published]):
     def __repr__(self) -> str:
         if not self.rows:
             return f"nothing is published of {self.chip} here that this course knows"
-        rows = [("id", "kind", "chip", "what", "cores", "a partition", "moved", "GB/s", "clock",
-                 "notes")]
-        rows += [(row.id, row.kind, row.chip,
+        kinds = dict.fromkeys(row.kind for row in self.rows)
+        several = len(kinds) > 1
+        rows = [("id", *["kind"] * several, "chip", "what", "cores", "partition", "moved", "GB/s",
+                 "clock", "notes")]
+        rows += [(row.id, *[row.kind] * several, row.chip,
                   row.way if row.op == "copy" else row.op, str(row.cores), row.width,
                   units.show(row.nbytes, "B", 4), f"{row.bandwidth / 1e9:.1f}", row.clock,
                   ", ".join([*["not used"] * (not row.usable), *(f.name for f in row.flags)]))
@@ -178,9 +180,9 @@ class Publications(Sequence[Published]):
         brackets = ["in brackets: assumed, nobody says"] * any(
             row.width.startswith("(") for row in self.rows)
         return "\n".join([
-            f"{' and '.join(dict.fromkeys(row.kind for row in self.rows))}: by others, on machines "
-            "of theirs; nothing of it was measured here",
-            *aligned(rows, left=(0, 1, 2, 3, 8, 9)),
+            f"{' and '.join(kinds)}: by others, on machines of theirs; nothing of it was measured "
+            "here",
+            *aligned(rows, left=(0, 1, 2, *[3] * several, 7 + several, 8 + several)),
             *wrapped(f"  {text}" for text in [*brackets, *told])])
 
 

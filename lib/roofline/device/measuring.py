@@ -107,15 +107,13 @@ class Measurement:
         return self.count.flops / self.time
 
     def __repr__(self) -> str:
-        roofs = ", ".join(f"{self.bandwidth / spec.value:.1%} of {name}, {spec.text} ({spec.kind})"
-                          + ", so above it" * (self.bandwidth > spec.value)
-                          for name, spec in self.machine.bandwidths.items()
-                          if name in ("HBM", "DMA"))
+        roofs = [("", f"{self.bandwidth / spec.value:.1%}", f"of {name}, {spec.text} ({spec.kind})"
+                  + ", so above it" * (self.bandwidth > spec.value))
+                 for name, spec in self.machine.bandwidths.items() if name in ("HBM", "DMA")]
         whose = "profiler" if self.kind == "measured" else "model"
         rows = [("time", units.show(self.time, "s", 4), f"the {whose}'s total"),
                 ("Q", units.show(self.count.hbm_bytes, "B", 4), "counted in the source"),
-                ("bandwidth", units.show(self.bandwidth, "B/s", 4),
-                 f"Q / time; {roofs}"),
+                ("bandwidth", units.show(self.bandwidth, "B/s", 4), "Q / time"), *roofs,
                 ("while active", _shown(self.active_bandwidth, "B/s"),
                  f"Q / {_shown(self.active_time, 's')} in which a DMA engine moved something")]
         if self.count.flops:
@@ -303,12 +301,18 @@ def measure(call: Launch, chip: str) -> Measurement:
     ProfileError where a recording does not tell its total time.
     """
     _chip(chip)
+    found = _found(call, chip)
+    return modelled(call, chip) if found is None else _recorded(call, chip, found)
+
+
+def _found(call: Launch, chip: str) -> store.Recording | None:
+    """A recording, else a new capture on such a chip; None where there is neither."""
     found = store.find(call.key(chip))
     if found is None and _runs(chip):
         from .runner import capture_launch
         print(f"capturing {call.title} of {arrays_text(call.shapes)} on this {chip}", flush=True)
         found = capture_launch(call)
-    return modelled(call, chip) if found is None else _recorded(call, chip, found)
+    return found
 
 
 def _recorded(call: Launch, chip: str, recording: store.Recording) -> Measurement:
@@ -328,8 +332,11 @@ def modelled(call: Launch, chip: str) -> Measurement:
 
 
 def recorded(call: Launch, chip: str) -> Profile | str:
-    """The profile of the newest unflagged recording of this launch; "none yet" where none is."""
-    found = store.find(call.key(chip))
+    """The profile of a recording, else of a new capture as in `measure`; else "none yet".
+
+    A flagged one counts as none.
+    """
+    found = _found(call, chip)
     return "none yet" if found is None or found.excluded else found.profile
 
 
@@ -501,7 +508,7 @@ class Together:
         said = [*[f"all at once: {self.why}"] * (not self.each), self.verdict,
                 f"  rule: {self.rule}"]
         said += [f"  {name}: {flag}" for name, one in self._named() for flag in one.flags]
-        return "\n".join([*labels, f"{self.alone.launch.title}; {shared}",
+        return "\n".join([*labels, *wrapped([f"{self.alone.launch.title}; {shared}"]),
                           *aligned(rows, left=(0, 1, 5)), *wrapped(said)])
 
 

@@ -23,6 +23,7 @@ import os
 import re
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -399,7 +400,9 @@ class Recordings(Sequence[Recording]):
         rows = [("recording", "of", "flags")]
         rows += [(one.name, one.label, ", ".join(flag.name for flag in one.flags) or "-")
                  for one in self._found]
-        lines = aligned(rows) if self._found else ["no recordings"]
+        of = Counter(one.chip for one in self._found)
+        lines = [", ".join(f"{n} of {chip}" for chip, n in of.items()) or "no recordings"]
+        lines += aligned(rows) if self._found else []
         return "\n".join([*lines, *(f"left out: {one.why}" for one in self.problems)])
 
 
