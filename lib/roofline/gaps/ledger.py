@@ -12,7 +12,7 @@ import numpy as np
 from .. import machine as machines
 from ..count import Count, count_of
 from ..machine import Machine
-from ..table import aligned, printable
+from ..table import aligned, printable, wrapped
 from ..timeline import ENGINES, Ints, Spans, Timeline
 from .causes import CAUSES
 from .compute import Matmuls, compute, counted
@@ -108,8 +108,9 @@ class Row:
     def __repr__(self) -> str:
         head = f"{self.cause}: {time(self.time)}, {self.share:.1%} of the gap"
         number = sum(map(len, self.spans.values()))
-        return "\n".join([head, f"  what  {self.what}", f"  try   {self.try_}",
-                          f"  in    {number:,} stretch{'es' * (number != 1)}; {self.events!r}"])
+        return "\n".join(wrapped([
+            head, f"  what  {self.what}", f"  try   {self.try_}",
+            f"  in    {number:,} stretch{'es' * (number != 1)}; {self.events!r}"], hang=6))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
