@@ -78,10 +78,13 @@ def dependent(cells: list[nbformat.NotebookNode]) -> list[int]:
 
 
 def shown(cell: nbformat.NotebookNode) -> str:
-    """Its text, without what differs from day to day: progress, names of recordings, dates."""
-    texts = [output.get("text") or output.get("data", {}).get("text/plain", "")
-             for output in cell.outputs]
-    text = re.sub(r"^capturing .*\n?", "", "\n".join(texts), flags=re.M)
+    """Its text, without what differs from day to day: progress, names of recordings, dates.
+
+    What it prints is put together again: a kernel under load cuts it anywhere.
+    """
+    text = "".join(output.get("text") or output.get("data", {}).get("text/plain", "") + "\n"
+                   for output in cell.outputs)
+    text = re.sub(r"^capturing .*\n?", "", text, flags=re.M)
     text = re.sub(r"trn1-\w+-\d{8}T\d{6}Z-[0-9a-f]{4}", "recording", text)
     return re.sub(r"\d{4}-\d\d-\d\d", "day", text)
 
