@@ -417,7 +417,8 @@ def sweep(case: Case, machine, count=None, window=None, skip: tuple[str, ...] = 
         for cause, ns in amounts.items():
             rows[cause] += ns / w
     rows["uncounted work" if roof == "compute" else "extra bytes"] -= t_best
-    rows["rounding"] += T - (part[1] - part[0])
+    beyond = T - (part[1] - part[0])
+    rows["end" if beyond > 2 else "rounding"] += beyond
     return Swept(dict(rows), T, t_best, roof, where, matmuls)
 
 

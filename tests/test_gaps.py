@@ -50,6 +50,9 @@ def adds_up(found) -> bool:
     ("end", 40, {"matmuls": [(0, 200, BF16)], "end": 240}),
     ("end", 40, {"matmuls": [(0, 200, BF16)], "control": [(200, 240)]}),
     ("rounding", 0.5, {"matmuls": [(0, 200, BF16)], "total": 200.5}),
+    ("rounding", 2, {"matmuls": [(0, 200, BF16)], "total": 202}),
+    ("rounding", -40, {"matmuls": [(0, 200, BF16)], "total": 160}),
+    ("end", 2500, {"matmuls": [(0, 200, BF16)], "total": 2700}),  # no timestamp of the stop
     ("transposes", 80, {"matmuls": [(0, 80, {"transpose": True}), (80, 280, BF16)]}),
     # half of the cycles: 200 ns of work take 400
     ("throttle", 200, {"matmuls": [(0, 400, BF16)], "throttles": [(0, 400, {"k": 4, "n": 8})]}),

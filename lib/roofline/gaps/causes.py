@@ -126,9 +126,10 @@ CAUSES = MappingProxyType({
         "Store each tile as soon as it is done, so that only the last is left; end with a small "
         "one."),
     "end": Cause(
-        "After the last work: the runtime waits for all engines and tells the host.",
+        "After the last work, also beyond the last timestamp: the runtime waits for all engines "
+        "and tells the host.",
         "It is paid once a launch: fuse kernels or give one launch more work."),
     "rounding": Cause(
-        "The total time and the last timestamp differ by less than the clock shows.",
+        "The total time is up to 2 ns longer than the last timestamp, or shorter: clocks differ.",
         "Nothing to do."),
 })

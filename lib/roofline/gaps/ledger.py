@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..profile import Profile
 
 ROOFS = ("compute", "memory")
+CLOCK = 2  # ns: as well as a total time and a last timestamp agree
 SAME = {"inf2": "trn1"}  # instances of one chip
 AWAITED = "wait for the other core"
 UNKNOWN = {  # what a profile may not tell about its matmuls
@@ -286,7 +287,8 @@ def ledger(profile: "Profile | Prediction", machine: Machine | str, count: Any =
                        "did; capture them too, or take roof='memory'")
     t_best = best[roof] if best else sum(own.credits() for own in matmuls) / len(cores) if (
         roof == "compute") else sum(core.moved for core in cores) / rates.bw / len(cores)
-    parts = [Part("rounding", core.core, rounding, Spans.none, nothing) for core in cores]
+    beyond = "end" if rounding > CLOCK else "rounding"
+    parts = [Part(beyond, core.core, rounding, Spans.none, nothing) for core in cores]
     for core in cores if roof == "memory" else ():
         parts += memory(core, rates, t_best, done)
     for own in matmuls if roof == "compute" else ():
