@@ -12,8 +12,9 @@ from timelines import timeline
 
 from roofline import device, machine, neuroncore, nki
 from roofline.device import launches, measuring, runner, store
-from roofline.device.measuring import MeasureError, Sweep, Together, measure, sweep, together
+from roofline.device.measuring import MeasureError, Sweep, measure, sweep
 from roofline.device.plausibility import Flag
+from roofline.device.sharing import Together, together
 from roofline.table import WIDTH
 
 pytestmark = pytest.mark.usefixtures("book")

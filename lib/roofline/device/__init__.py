@@ -19,7 +19,8 @@ _FROM = {name: module for module, names in {
     "contributing": "accept contribute",
     "plausibility": "Flag plausible plausible_time",
     "launches": "Launch LaunchError launch",
-    "measuring": "MeasureError Measurement Sweep Together measure modelled recorded sweep together",
+    "measuring": "MeasureError Measurement Sweep measure modelled recorded sweep",
+    "sharing": "Together together",
     "readings": "Gap Intervals Knee Loop Roofs gap intervals knee loop roofs",
     "literature": "Publications Published published",
 }.items() for name in names.split()}
