@@ -4,6 +4,7 @@ Profiles are made by hand: 16 DMA engines move packets of 4 KiB, so every time i
 """
 
 import re
+from dataclasses import replace
 
 import pytest
 from pages import ROOT
@@ -124,13 +125,35 @@ def test_a_profile_that_does_not_tell_the_dma_s_time_leaves_that_unknown():
     assert re.search(r"419\.4 +unknown", repr(sweep([copy()], "trn2")))
 
 
-def test_recorded_gives_the_profile_or_says_none_yet():
-    assert device.recorded(copy(), "trn2") == "none yet"
-    save(copy(), 100, flags=[Flag("cold", "first execution")])
-    assert device.recorded(copy(), "trn2") == "none yet"
+def test_recorded_gives_the_profile_or_says_why_not(capsys):
+    assert device.recorded(copy(), "trn2") == "none yet" and not capsys.readouterr().out
+    save(copy(), 100, flags=[Flag("cold", "first execution"), Flag("unchecked", "no outputs")])
+    assert device.recorded(copy(), "trn2") == "flagged"
+    said = capsys.readouterr().out
+    assert "cold: first execution; device.capture makes a new recording" in said
+    assert "unchecked" not in said  # that leaves nothing out
     save(copy(), 3500)
     assert device.recorded(copy(), "trn2").needs("total_time") == pytest.approx(5000e-9)
     assert device.recorded(copy(), "trn1") == "none yet"
+
+
+@pytest.mark.usefixtures("on_trn2")
+def test_a_page_goes_on_after_a_capture_that_failed(monkeypatch, capsys):
+    def failing(call):
+        raise runner.CaptureError("copy: the core is held by process 7. End it")
+    monkeypatch.setattr(runner, "capture_launch", failing)
+    assert device.recorded(copy(), "trn2") == "failed"
+    assert "held by process 7. End it" in capsys.readouterr().out
+
+
+def test_a_page_is_about_the_chip_here_else_of_the_newest_recording(monkeypatch):
+    assert device.chip_here("inf2") == "inf2"
+    save(copy(), 3500)
+    assert device.chip_here("trn1") == "trn2"
+    here = measuring.probe()
+    for found, about in (("trn1", "trn1"), ("inf1", "trn2")):  # the course has no inf1
+        monkeypatch.setattr(measuring, "probe", lambda found=found: replace(here, chip=found))
+        assert device.chip_here("inf2") == about
 
 
 @pytest.mark.usefixtures("on_trn2")

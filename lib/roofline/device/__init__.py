@@ -19,7 +19,7 @@ _FROM = {name: module for module, names in {
     "contributing": "accept contribute",
     "plausibility": "Flag plausible plausible_time",
     "launches": "Launch LaunchError launch",
-    "measuring": "MeasureError Measurement Sweep measure modelled recorded sweep",
+    "measuring": "MeasureError Measurement Sweep chip_here measure modelled recorded sweep",
     "sharing": "Together together",
     "readings": "Gap Intervals Knee Loop Roofs gap intervals knee loop roofs",
     "literature": "Publications Published published",

@@ -331,12 +331,35 @@ def modelled(call: Launch, chip: str) -> Measurement:
 
 
 def recorded(call: Launch, chip: str) -> Profile | str:
-    """The profile of a recording, else of a new capture as in `measure`; else "none yet".
+    """The profile of a recording, else of a new capture as in `measure`; else a word for a table.
 
-    A flagged one counts as none.
+    "none yet" where there is neither, "failed" after a capture that did not come to its end,
+    "flagged" where the figures are in doubt; the latter two print why. So a page goes on.
     """
-    found = _found(call, chip)
-    return "none yet" if found is None or found.excluded else found.profile
+    from .explorer import CaptureError
+    try:
+        found = _found(call, chip)
+    except CaptureError as error:
+        print(error)
+        return "failed"
+    if found is None:
+        return "none yet"
+    if found.excluded:
+        print("\n".join(wrapped([f"{found.name}: {flag}; {AGAIN}" for flag in found.flags
+                                 if flag.excluded])))
+        return "flagged"
+    return found.profile
+
+
+def chip_here(otherwise: str) -> str:
+    """The chip that a page is about: the one here, else that of the newest recording.
+
+    otherwise   where there is neither: "trn1", "inf2" or "trn2"
+    """
+    here, mine = probe().chip, store.recordings()
+    if here in CHIPS:
+        return here
+    return mine[0].chip if len(mine) else otherwise
 
 
 def _chip(chip: str) -> None:
