@@ -227,6 +227,32 @@ def test_kinds_are_never_one_series():
     assert found.knee(kind="modelled").sizes == (256, 512, 1024)
 
 
+def test_one_core_and_a_pair_are_never_one_series():
+    for n in SIZES[:2]:
+        save(copy(n), 8500)
+        save(copy(n, lnc=2), 3500)
+    calls = [copy(n, lnc=lnc) for lnc in (1, 2) for n in (*SIZES[:2], 500)]  # 500 does not fit
+    found = sweep(calls, "trn2")
+    said = r"points 2 of LNC 1, 2 of LNC 2: .* Take sweep.only\(lnc=1\) or sweep.only\(lnc=2\)"
+    for read in (found.curves, found.flagged, found.knee, lambda: found.knee(kind="measured"),
+                 lambda: found.curves(lambda call: call.lnc)):
+        with pytest.raises(MeasureError, match=said):
+            read()
+    assert "LNC 1" in repr(found) and "LNC 2" in repr(found)  # the table has both
+    for lnc, ns in ((1, 10_000), (2, 5000)):
+        alone = found.only(lnc=lnc)
+        assert alone.curves("elements", "time")["measured"].x == SIZES[:2]
+        assert alone.curves("elements", "time")["measured"].y == pytest.approx([ns / 1e9] * 2)
+        assert [call.lnc for call, _ in alone.failures] == [lnc]
+        assert alone.knee().plateau == pytest.approx(alone[0].bandwidth)
+        assert not found.only("modelled", lnc=lnc).points
+
+
+def test_a_sweep_that_was_stopped_keeps_what_is_left_of_its_lnc():
+    left = Sweep((), left=(copy(), copy(lnc=2))).only(lnc=2).left
+    assert [call.lnc for call in left] == [2]
+
+
 def test_a_flagged_point_is_shown_and_said_and_in_no_fit():
     for n in SIZES[:-1]:
         save(copy(n), 5000)
@@ -338,12 +364,13 @@ def beside(call, core, others, ns, **more):
     return save(call, ns, cores=[core], alongside=list(others), **more)
 
 
-def of(alone, *each, chip="trn2"):
+def of(alone, *each, chip="trn2", lnc=1, cores=None):
     """Alone and together, of these ns in all; the copy's Q is 2,097,152 B."""
-    save(copy(), alone - 1500, on=chip)
-    for core, ns in enumerate(each):
-        beside(copy(), core, set(range(len(each))) - {core}, ns - 1500, on=chip)
-    return together(copy(), chip, range(len(each)) if each else None)
+    call, cores = copy(lnc=lnc), range(len(each)) if cores is None else cores
+    save(call, alone - 1500, on=chip)
+    for core, ns in zip(cores, each, strict=True):
+        beside(call, core, set(cores) - {core}, ns - 1500, on=chip)
+    return together(call, chip, cores if each else None)
 
 
 @pytest.mark.parametrize(("chip", "cores", "sharing", "said"), [
@@ -405,6 +432,56 @@ def test_cores_with_a_memory_of_their_own_split_nothing():
     assert "they share no stack and are even" in found.verdict and "split" not in found.verdict
 
 
+def test_logical_cores_of_two_have_a_stack_each():
+    found = together(copy(lnc=2), "trn2")
+    # 8 cores / 2; each two share a stack and are one logical core, so no stack is shared
+    assert (found.cores, found.sharing, found.shared) == ((0, 1, 2, 3), 1, False)
+    assert found.share.value == 2 * 375e9 and found.share == machine.get(
+        "trn2", "lnc2").bandwidths["HBM"]
+    assert ("4 HBM stacks a device, one logical core each: no other logical core shares it "
+            "(documented); logical cores 0, 1, 2, 3") in " ".join(repr(found).split())
+    with pytest.raises(MeasureError, match=r"such as \(0, 1, 2, 3\)"):
+        together(copy(lnc=2), "trn2", [0])
+
+
+def test_what_logical_cores_get_is_set_against_the_share_of_two():
+    found = of(5000, 5750, 5900, lnc=2)  # 419.4, 364.7, 355.4 GB/s; the share is 750
+    verdict = found.verdict
+    assert ("Alone (measured) one logical core gets 419.4 GB/s, 0.56 of its even share 750 GB/s "
+            "(derived): no more, and it does not reach its share") in verdict
+    # (364.7 + 355.4) / 2 = 360.1 of 750 = 0.48; 5900 / 5750 = 1.026
+    assert "0.48 of that share on average: they share no stack and are even." in verdict
+    assert "split" not in verdict and "one-core" not in repr(found)
+    fast = of(2600, 2700, 2700, lnc=2, cores=[1, 2])  # 2,097,152 B / 2600 ns = 806.6 GB/s
+    assert ("1.08 of its even share 750 GB/s (derived): more, so the figure per logical core is "
+            "pessimistic for kernels on one logical core") in fast.verdict
+
+
+@pytest.mark.parametrize(("cores", "ns", "stacks", "tested"), [
+    ((0, 1), 6000, 1, False),        # 2 x 349.5 = 699 of 750 GB/s
+    ((0, 1), 5700, 1, True),         # 2 x 367.9 = 736
+    ((4, 5), 5700, 1, True),
+    ((0, 2), 5700, 2, False),        # 736 of 1500: one of each stack's two is idle
+    ((0, 1, 2, 3), 10_000, 2, False),  # 4 x 209.7 = 839 of 1500
+    ((0, 1, 2, 3), 5700, 2, True),   # 4 x 367.9 = 1472
+])
+def test_whether_a_stack_gave_all_is_asked_of_the_stacks_of_these_cores(cores, ns, stacks, tested):
+    found = of(ns, *[ns] * len(cores), cores=cores)
+    shared = len(cores) > stacks
+    assert (found.stacks, found.shared, found.tested) == (stacks, shared, tested)
+    assert ("they share no stack and are even" in found.verdict) is not shared
+    assert ("the split is even" in found.verdict) is (shared and tested)
+    assert (f"cores {', '.join(map(str, cores))}, on different stacks"
+            in " ".join(repr(found).split())) is not shared
+
+
+@pytest.mark.parametrize("cores", [(0, 1, 2), (1, 2, 3, 4, 5)])
+def test_a_core_with_a_stack_of_its_own_is_no_equal_of_those_that_share(cores):
+    with pytest.raises(MeasureError, match=r"of stack 0: .*; of stack 1: .*as many of each stack"):
+        together(copy(), "trn2", cores)
+    assert together(copy(), "trn1", [0, 1]).cores == (0, 1)
+
+
 def test_a_split_that_is_not_even():
     found = of(5000, 5000, 10_000)
     assert found.even is False and "the split is not even" in found.verdict
@@ -417,6 +494,8 @@ def test_no_line_is_wider_than_a_page(chip):
     shown = [measure(copy(), chip), measure(copy(1024), chip), sweep([copy(), copy(1024)], chip),
              together(copy(), chip), of(5000, 6000, 6100, chip=chip), device.published(chip),
              *device.published(chip), device.roofs(chip), sweep([copy(256), copy()], chip).knee()]
+    if chip == "trn2":
+        shown += [together(copy(lnc=2), chip), of(2600, 2700, 2700, lnc=2, cores=[1, 2])]
     for one in shown:
         assert max(map(len, repr(one).splitlines())) <= WIDTH, one
 
@@ -444,6 +523,17 @@ def test_a_flagged_core_shows_nothing_of_the_split():
     assert re.search(r"^1, all run .*implausible: in no fit$", repr(found), re.M)
 
 
+def test_the_flag_that_leaves_a_figure_out_is_the_one_that_is_told():
+    save(copy(), 3500, flags=[Flag("bytes", "other bytes"), Flag("cold", "first execution")])
+    for core in (0, 1):
+        beside(copy(), core, {1 - core}, 4500, flags=[Flag("unchecked", "no outputs found")])
+    found = together(copy(), "trn2")
+    assert found.doubted == ("alone: cold: first execution",)
+    assert "flagged (alone: cold: first execution)" in found.verdict
+    for flag in ("alone: bytes: other bytes", "1, all run: unchecked: no outputs found"):
+        assert flag in repr(found)  # shown all the same
+
+
 def test_cores_that_may_not_have_run_together_show_nothing_of_the_split():
     save(copy(), 3500)
     beside(copy(), 0, {1}, 4500)
@@ -468,6 +558,44 @@ def test_a_core_with_neighbours_is_no_measurement_of_a_core_alone():
     beside(copy(), 0, {1}, 4500)
     assert measure(copy(), "trn2").kind == "modelled"
     assert not together(copy(), "trn2").each  # core 1 is missing
+
+
+def test_what_there_is_of_some_cores_is_shown_and_the_others_are_named():
+    save(copy(), 3500)
+    beside(copy(), 0, {1}, 4500, flags=[Flag("cold", "first execution")])
+    found = together(copy(), "trn2")
+    assert (found.each, found.total, found.even) == ({}, None, None)
+    assert {core: one.time for core, one in found.some.items()} == {0: pytest.approx(6000e-9)}
+    text = " ".join(repr(found).split())
+    assert ("all at once: not complete: while all run there is a recording of core 0, none of 1; "
+            "there is no trn2 to measure it on, and the cost model knows one core at a time"
+            ) in text
+    assert "there is no recording of it" not in text and "0, all run: cold: first exec" in text
+    assert re.search(r"^0, all run +measured +6 us +349\.5 +0\.83", repr(found), re.M)
+    assert not found.doubted and "All" not in found.verdict and "sum" not in text
+    beside(copy(), 1, {0}, 4500)
+    found = together(copy(), "trn2")
+    assert tuple(found.each) == (0, 1) and not found.some and not found.why
+
+
+@pytest.mark.usefixtures("on_trn2")
+def test_a_core_that_was_finished_before_another_failed_is_kept_and_shown(monkeypatch):
+    def breaks(call, cores):
+        beside(call, 0, {1}, 4500)
+        raise runner.CaptureError("copy: core 1 is held by process 7")
+
+    monkeypatch.setattr(runner, "capture_launch", lambda call: save(call, 3500))
+    monkeypatch.setattr(runner, "capture_together", breaks)
+    found = together(copy(), "trn2")
+    assert not found.each and tuple(found.some) == (0,)
+    assert found.why == (
+        "not complete: while all run there is a recording of core 0, none of 1. What is recorded "
+        "is kept; run it again to capture each of them again. What went wrong: copy: core 1 is "
+        "held by process 7")
+    monkeypatch.setattr(runner, "capture_together", lambda call, cores: [
+        beside(call, core, set(cores) - {core}, 4600) for core in cores])
+    found = together(copy(), "trn2")  # run again
+    assert [one.time for one in found.each.values()] == pytest.approx([6100e-9] * 2)
 
 
 @pytest.mark.usefixtures("on_trn2")

@@ -171,9 +171,14 @@ class Sweep(Sequence[Measurement]):
         return tuple(dict.fromkeys(p.label for kind in self.kinds for p in self.points
                                    if p.kind == kind))
 
-    def only(self, kind: str) -> "Sweep":
-        """The points of one kind."""
-        return Sweep(tuple(p for p in self.points if p.kind == kind), self.failures, self.left)
+    def only(self, kind: str | None = None, *, lnc: int | None = None) -> "Sweep":
+        """The points of one kind, of one LNC, or of both."""
+        def kept(call: Launch) -> bool:
+            return lnc in (None, call.lnc)
+
+        return Sweep(tuple(p for p in self.points if kind in (None, p.kind) and kept(p.launch)),
+                     tuple(one for one in self.failures if kept(one[0])),
+                     tuple(filter(kept, self.left)))
 
     def curves(self, x: "str | Callable[[Launch], float]" = "bytes per partition",
                y: str = "bandwidth") -> Mapping[str, Curve]:
@@ -183,6 +188,9 @@ class Sweep(Sequence[Measurement]):
             function of a launch
         y   "bandwidth": over the profiler's total; "active_bandwidth": while a DMA engine moved
             something, so without what small transfers wait for; "rate": FLOP/s; "time": s
+
+        Raises MeasureError for points of LNC 1 and of LNC 2: a core and a pair have roofs of their
+        own, and no curve is of both.
         """
         return self._curves(x, y, excluded=False)
 
@@ -195,6 +203,13 @@ class Sweep(Sequence[Measurement]):
         if y not in ("bandwidth", "active_bandwidth", "rate", "time"):
             raise MeasureError(f"sweep: y {y!r}; expected bandwidth, active_bandwidth, rate or "
                                "time")
+        lncs = sorted({p.launch.lnc for p in self.points})
+        if len(lncs) > 1:
+            told = ", ".join(f"{sum(p.launch.lnc == n for p in self.points)} of LNC {n}"
+                             for n in lncs)
+            raise MeasureError(f"sweep: points {told}: one core and two have roofs of their own, "
+                               "and no curve is of both. Take sweep.only(lnc=1) or "
+                               "sweep.only(lnc=2)")
         found = {}
         for kind in self.kinds:
             pairs = [(value_of(p.launch, x), getattr(p, y)) for p in self.points
@@ -391,6 +406,3 @@ def sweep(calls: Iterable[Launch], chip: str) -> Sweep:
         except Exception as error:  # of any part: kernel, compiler, tool; the rest goes on
             failures.append((call, f"{type(error).__name__}: {error}"))
     return Sweep(tuple(points), tuple(failures))
-
-
-# --- alone, and together -------------------------------------------------------------------------
