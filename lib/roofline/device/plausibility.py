@@ -18,6 +18,7 @@ Two least times of the same Count, both from `machine`:
   A time between the two is "above spec": an input is wrong, usually the clock or the scope, or
   the sheet's figure is low for this kernel (the HBM share is an even split of the device, the DMA
   figure a table's). Nothing else tells the two apart, so such a time stays in roofs and fits.
+  So is a profile's time up to CLOCK_ERROR below that of W: the clock may be wrong, or the total.
 """
 
 import math
@@ -158,7 +159,14 @@ def _judged(time: float, count: Count, on: Machine, profile: Profile | None) -> 
         return Flags([Flag("implausible", f"{_us(time)} is {time / least:.3g} of the least time: "
                            f"{which}. Kept, and left out of roofs and fits. "
                            f"Suspects: {'; '.join(_suspects(profile, count, on))}")])
-    if time + CLOCK_TICK < max(sure, count.hbm_bytes / lower[1].value):
+    slow = count.hbm_bytes / lower[1].value
+    if time + CLOCK_TICK < compute and compute >= slow:  # by CLOCK_ERROR at most
+        return Flags([Flag("above spec", f"{units.show(count.flops, 'FLOP', 4)} take "
+                           f"{_us(compute)} at {_peaks(on, count)}, the array of {on.name} at its "
+                           f"clock; {_us(time)} are {1 - time / compute:.2%} less. Check the "
+                           "input: usually the clock; a profile's total may run up to "
+                           f"{CLOCK_ERROR:.0%} below cycles / clock by itself")])
+    if time + CLOCK_TICK < slow:
         rate = units.show(count.hbm_bytes / time, "B/s", 4)
         return Flags([Flag("above spec", f"{amount} in {_us(time)} are {rate}; the sheet's HBM "
                            f"share is {hbm.text}, its DMA roof {dma.text}, and the lower is the "
