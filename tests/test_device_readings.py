@@ -3,6 +3,8 @@
 trn2's Tensor Engine takes 480 columns of bf16 in 200 ns, trn1's 512 in 182.9 ns.
 """
 
+import hashlib
+import json
 import math
 import random
 import re
@@ -16,6 +18,7 @@ from recordings import book, record  # noqa: F401  (a fixture)
 from timelines import profile, timeline
 
 from roofline import device, gaps, machine, nki, sheet
+from roofline import profile as profiles
 from roofline.device import launches, literature, readings
 from roofline.device.measuring import MeasureError, Measurement, measure, sweep
 from roofline.device.plausibility import Flag
@@ -411,8 +414,8 @@ def test_the_best_copy_and_the_loop_are_measured_roofs():
     assert {spec.kind for spec in found.values()} == {"measured"}
     assert found["HBM"].source.startswith("synthetic (test stand-in): trn2.made, LNC 1")
     # 5000 / 5200 = 0.96 of the best, 5000 / 9000 is not
-    assert found["HBM"].holds == ("copy, 2.097 MB over the profiler's total, 4 KiB a partition; "
-                                  "flat from 2 KiB on")
+    assert found["HBM"].holds == ("copy, 2.097 MB by the profiler's count over its total, 4 KiB a "
+                                  "partition; flat from 2 KiB on")
     assert "resident_matmul, from the first matmul to the last" in found["bf16"].holds
     assert roofs("trn1") == {}
 
@@ -474,6 +477,72 @@ def test_a_kernel_that_goes_one_way_is_no_copy(book):  # noqa: F811
 
 
 @pytest.mark.usefixtures("own")
+def test_a_copy_whose_bytes_are_in_doubt_is_no_roof():
+    before = roofs("trn2")
+    text = "the profiler counted 2.097 MB at HBM, the source 1.049 MB"
+    save(2048, 4000, flags=[Flag("bytes", text)])
+    save_loop(64, 240, flags=[Flag("bytes", text)])  # of which the bytes are no part
+    found = roofs("trn2")
+    assert found["HBM"] == before["HBM"]
+    (why,) = found.left_out
+    assert why.endswith(f": bytes: {text}. A roof is of bytes that both agree on")
+    assert found["bf16"].value == pytest.approx(PEAK * 200 / 240)
+    assert found["bf16"].holds.endswith("; flagged: bytes")
+
+
+def test_a_roof_a_little_above_the_array_says_so(book):  # noqa: F811
+    save_loop(100, 199)  # 19.9 us for the work of 20 us
+    (spec,) = roofs("trn2").values()
+    assert spec.value == pytest.approx(PEAK * 200 / 199)
+    assert "above spec: " in spec.holds and "19.9 us are 0.50% less" in spec.holds
+    assert "usually the clock" in " ".join(repr(roofs("trn2")).split())
+    save_loop(100, 200)
+    assert "above spec" in roofs("trn2")["bf16"].holds  # the best one is shown, with what is odd
+
+
+def test_roofs_know_their_sheet_and_name_recordings_of_the_other_scope(book):  # noqa: F811
+    for elements in (512, 1024, 2048, 4096):
+        save(elements, 5000, lnc=2)
+    core, pair = roofs("trn2"), roofs("trn2", "lnc2")
+    assert (core.chip, core.scope, pair.scope) == ("trn2", "core", "lnc2")
+    assert core == {} and len(core.elsewhere) == 4 and pair.elsewhere == ()
+    text = " ".join(repr(core).split())
+    assert text.startswith("no measured roof of trn2: no recording")
+    assert f"of LNC 2, so not here: {core.elsewhere[0]}, " in text
+    assert "and 1 more; see roofs('trn2', 'lnc2')" in text
+    assert "LNC" not in repr(pair).replace("made, LNC 2", "")  # its source is told, and no other
+    with pytest.raises(MachineError, match="got those of trn2, lnc2"):
+        sheet.of("trn2", measured=pair)
+    with pytest.raises(MachineError, match="got those of trn2, core"):
+        sheet.of("trn2", "lnc2", measured=core)
+    assert sheet.of("trn2", "lnc2", measured=pair)["HBM"].recorded == (pair["HBM"],)
+    save(2048, 5000)
+    (name,) = roofs("trn2", "lnc2").elsewhere
+    assert "see roofs('trn2', 'core')" in repr(roofs("trn2", "lnc2")) and name.startswith("trn2-")
+
+
+def test_a_bad_folder_that_may_be_of_this_chip_is_told(book):  # noqa: F811
+    save(2048, 5000)
+    for name in ("mine", "trn1-copy-cut", "inf2-copy-cut", "trn20-copy"):
+        (book / "work/recorded" / name).mkdir()
+    assert sorted(why.partition(":")[0] for why in roofs("trn2").left_out) == ["mine", "trn20-copy"]
+    assert "mine: no recording.json" in repr(roofs("trn2"))
+
+
+def test_a_profile_of_a_simulation_stops_no_other(book):  # noqa: F811
+    save(2048, 5000)
+    made = record(COPY, "trn2", timeline(packets=[(0, 900)], end=1000), read=Q, written=Q)
+    path = made.folder / "profile.json"
+    said = json.loads(made.folder.joinpath("recording.json").read_text())
+    profiles.write(replace(profiles.read(path), kind="modelled"), path)
+    said["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    made.folder.joinpath("recording.json").write_text(json.dumps(said))
+    found = roofs("trn2")
+    assert found["HBM"].value == pytest.approx(Q / 5000e-9)
+    assert "it is of a simulation" in found.left_out[0]
+
+
+@pytest.mark.usefixtures("own")
 def test_another_recording_changes_the_roofs():
     before = roofs("trn2")
     save(2048, 4900)
@@ -490,6 +559,15 @@ def test_one_size_alone_is_not_shown_to_be_flat(book):  # noqa: F811
     assert roofs("trn2")["HBM"].holds.endswith("no other size recorded to show that it is flat")
     save(1024, 9000)
     assert roofs("trn2")["HBM"].holds.endswith("not flat in 2 sizes")
+    save(1024, 8900)  # once more
+    save(2048, 5100)
+    assert roofs("trn2")["HBM"].holds.endswith("not flat in 2 sizes")
+
+
+def test_one_size_recorded_twice_is_one_size(book):  # noqa: F811
+    save(2048, 5000)
+    save(2048, 5100)
+    assert roofs("trn2")["HBM"].holds.endswith("no other size recorded to show that it is flat")
 
 
 # --- what others published -----------------------------------------------------------------------

@@ -437,6 +437,28 @@ def test_what_is_no_recording_is_refused(fact, spec, words):
         sheet.of("trn2", measured={fact: spec})
 
 
+class Whose(dict):
+    """Recordings that say of which chip and scope they are."""
+
+    def __init__(self, found, chip, scope):
+        super().__init__(found)
+        self.chip, self.scope = chip, scope
+
+
+@pytest.mark.parametrize(("chip", "scope", "at"), [
+    ("trn2", "lnc2", ("trn2",)), ("trn2", "core", ("trn2", "lnc2")),
+    ("trn2", "core", ("trn2", "device")), ("trn1", "core", ("trn2",)),
+    ("inf2", "core", ("trn1",))])
+@pytest.mark.parametrize("found", [{"HBM": COPY}, {}])
+def test_recordings_of_another_chip_or_scope_are_refused(chip, scope, at, found):
+    with pytest.raises(MachineError) as error:
+        sheet.of(*at, measured=Whose(found, chip, scope))
+    assert f"got those of {chip}, {scope}; expected the sheet's own" in str(error.value)
+    assert f"sheet.of('{chip}', '{scope}', measured=...)" in str(error.value)
+    page = sheet.of(chip, scope, measured=Whose(found, chip, scope))
+    assert page["HBM"].recorded == tuple(found.values())
+
+
 def test_unknown_machines_and_scopes():
     with pytest.raises(MachineError, match="no such machine"):
         sheet.of("trn9")

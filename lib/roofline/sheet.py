@@ -327,18 +327,21 @@ def of(machine: str | Machine, scope: str | None = None,
     scope      "core", "lnc2" or "device"; the smallest unless named
     measured   recordings by fact ("HBM", "bf16", "vector_element_rate.bf16"); each joins its
                row, and that of a bandwidth gives one more ridge, over the recorded peak where
-               there is one
+               there is one; where they say of which chip and scope they are, as those of
+               device.roofs do, it is the sheet's
 
     >>> of("trn2")["ridges.bf16"].text
     '209.7 FLOP/B'
 
     Raises MachineError for an unknown machine, scope or fact, a machine that is no Neuron chip,
-    and a recording that is no Spec, has another unit or a kind that is no recording.
+    recordings of another chip or scope, and one that is no Spec, has another unit or a kind that
+    is no recording.
     """
     m = get(machine, scope) if isinstance(machine, str) else machine.at(scope or machine.scope)
     if m.key not in NEURON:
         raise MachineError(f"sheet.of: got {m.key} ({m.name}); a sheet has words for "
                            f"{', '.join(NEURON)}. Show the machine itself: machine.get({m.key!r})")
+    _same_scope(m, measured)
     rows = [*_roofs(m), *_facts(m)]
     if "throttle_start" not in m.facts:
         rows += _throttled(m)
@@ -506,6 +509,15 @@ def _find(m: Machine, rows: Sequence[Row], fact: str) -> int:
         return min(found, key=lambda at: rows[at].scope != m.scope)
     known = ", ".join(row.fact for row in rows if row.scope == m.scope)
     raise MachineError(f"{m.key}, {m.scope}: no such row: got {fact!r}; known: {known}")
+
+
+def _same_scope(m: Machine, measured: Mapping[str, Spec] | None) -> None:
+    """A pair's bandwidth is no core's. Recordings that do not say whose they are pass."""
+    chip, scope = getattr(measured, "chip", m.key), getattr(measured, "scope", m.scope)
+    if (chip, scope) != (m.key, m.scope):
+        raise MachineError(f"{m.key}, {m.scope}: recordings: got those of {chip}, {scope}; "
+                           "expected the sheet's own chip and scope. Show them on "
+                           f"sheet.of({chip!r}, {scope!r}, measured=...)")
 
 
 def _recorded(m: Machine, row: Row, spec: Spec) -> Row:

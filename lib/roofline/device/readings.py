@@ -22,12 +22,14 @@ from ..profile import Profile
 from ..table import aligned, wrapped
 from ..timeline import MATMUL, Spans
 from . import store
+from .chip import CHIPS
 from .launches import partition_bytes
 from .measuring import KINDS, MeasureError, Measurement, Sweep
 from .plausibility import excluded, machine_of, plausible
 
 NEAR = 0.05  # an interval that is off by no more, or by 1 ns, follows the rule
 LONG = 10e-6  # s: a loop of less shows no roof
+SHOWN = 3  # names of recordings of the other scope, before "and n more"
 UNNAMED = ("overhead", "other", "others", "misc", "unknown", "")  # no names of a cause
 
 
@@ -507,19 +509,30 @@ def gap(of: Measurement | Loop) -> Gap:
 class Roofs(dict[str, Spec]):
     """Fact of a sheet -> the roof that was measured; empty where nothing was.
 
-    left_out   texts: recordings of it that are no roof, and why
+    chip, scope   of the sheet that they belong on
+    left_out      texts: recordings of it that are no roof, and why
+    elsewhere     names of the chip's recordings of the other scope
     """
 
-    def __init__(self, chip: str, found: Mapping[str, Spec], left_out: Sequence[str] = ()) -> None:
+    def __init__(self, chip: str, found: Mapping[str, Spec], left_out: Sequence[str] = (),
+                 scope: str = "core", elsewhere: Sequence[str] = ()) -> None:
         super().__init__(found)
-        self.chip, self.left_out = chip, tuple(left_out)
+        self.chip, self.scope = chip, scope
+        self.left_out, self.elsewhere = tuple(left_out), tuple(elsewhere)
 
     def __repr__(self) -> str:
         lines = [line for fact, spec in self.items() for line in (
             f"{fact}: {spec.text} ({spec.kind})", f"    {spec.holds}", f"    {spec.source}")]
-        lines += [f"no measured roof of {self.chip}: no recording to take one from; run Day 4 on "
-                  f"{self.chip} to make some"] * (not self)
-        return "\n".join(wrapped([*lines, *(f"  left out: {text}" for text in self.left_out)]))
+        lines += [f"no measured roof of {self.chip}{', LNC 2' * (self.scope == 'lnc2')}: no "
+                  f"recording to take one from; run Day 4 on {self.chip} to make some"] * (not self)
+        lines += [f"  left out: {text}" for text in self.left_out]
+        lnc, scope = (1, "core") if self.scope == "lnc2" else (2, "lnc2")
+        if self.elsewhere:
+            more = len(self.elsewhere) - SHOWN
+            names = ", ".join(self.elsewhere[:SHOWN]) + f" and {more} more" * (more > 0)
+            lines.append(f"  of LNC {lnc}, so not here: {names}; see roofs({self.chip!r}, "
+                         f"{scope!r})")
+        return "\n".join(wrapped(lines))
 
 
 def roofs(chip: str, scope: str = "core") -> Roofs:
@@ -529,16 +542,19 @@ def roofs(chip: str, scope: str = "core") -> Roofs:
 
     HBM and DMA, both of which each byte crosses: the bytes of a copy over the profiler's total. A
     dtype: the rate of a loop, see `loop`, of LONG and more. Left out, and told: flagged recordings,
-    those of a core with neighbours, what is no copy and no loop, windows that are faster than
-    possible, folders that hold no good recording.
+    those of a core with neighbours, what is no copy and no loop, copies whose bytes are in doubt,
+    windows that are faster than possible, folders that hold no good recording.
     """
     on = machines.get(chip, scope)
     there = store.recordings(chip)
-    left_out = [bad.why for bad in there.problems if bad.name.startswith(f"{chip}-")]
+    others = tuple(f"{other}-" for other in CHIPS if other != chip)
+    left_out = [bad.why for bad in there.problems if not bad.name.startswith(others)]
+    elsewhere: list[str] = []
     copies: list[_Copy] = []
     loops: list[tuple[str, Spec]] = []
     for one in there:
         if one.provenance["lnc"] != (2 if scope == "lnc2" else 1):
+            elsewhere.append(one.name)
             continue
         try:
             if why := _no_roof(one):
@@ -547,12 +563,12 @@ def roofs(chip: str, scope: str = "core") -> Roofs:
                 loops.append(_looped(one, on))
             else:
                 copies.append(_copied(one))
-        except (ValueError, LookupError) as error:  # a profile that does not tell what is needed
+        except (ValueError, LookupError, store.RecordingError) as error:  # what is needed is amiss
             left_out.append(f"{one.name}: {error}")
     best = dict(sorted(loops, key=lambda found: found[1].value))  # the last of a dtype stays
     if copies:
         best = {**dict.fromkeys(("HBM", "DMA"), _plateau(copies)), **best}
-    return Roofs(chip, best, left_out)
+    return Roofs(chip, best, left_out, scope, elsewhere)
 
 
 def _no_roof(one: store.Recording) -> str:
@@ -579,7 +595,7 @@ def _looped(one: store.Recording, on: Machine) -> tuple[str, Spec]:
     if excluded(flags):
         raise MeasureError("; ".join(map(str, flags)))
     holds = f"{one.kernel}, {found.words}, {units.show(found.seconds, 's')}"
-    return found.dtype, _spec(one, found.rate, "FLOP/s", [holds])
+    return found.dtype, _spec(one, found.rate, "FLOP/s", [holds, *map(str, flags)])
 
 
 class _Copy(NamedTuple):
@@ -592,7 +608,14 @@ class _Copy(NamedTuple):
 
 
 def _copied(one: store.Recording) -> _Copy:
-    """A recording as a copy. Raises MeasureError where it writes another amount than it reads."""
+    """A recording as a copy, by the profiler's count of bytes.
+
+    Raises MeasureError where that is another one than the source's, whose rate a table shows, or
+    where it writes another amount than it reads.
+    """
+    for flag in one.flags:
+        if flag.name == "bytes":
+            raise MeasureError(f"{flag}. A roof is of bytes that both agree on")
     get = one.profile.needs
     read, written = get("hbm_read_bytes"), get("hbm_write_bytes")
     if not math.isclose(read, written, rel_tol=NEAR):
@@ -609,12 +632,13 @@ def _plateau(copies: Sequence[_Copy]) -> Spec:
     same = [copy for copy in copies if copy.size and
             _swept(copy.recording) == _swept(best.recording)]
     found = knee([copy.size for copy in same], [copy.rate for copy in same], kind="measured")
-    holds = [f"{best.recording.kernel}, {units.show(best.nbytes, 'B', 4)} over the profiler's "
-             "total"]
+    holds = [f"{best.recording.kernel}, {units.show(best.nbytes, 'B', 4)} by the profiler's "
+             "count over its total"]
     holds += [f"{units.mebi(best.size)} a partition"] * bool(best.size)
+    sizes = len({copy.size for copy in same})
     flat = (f"flat from {units.mebi(found.size)} on" if found.size else
-            "a lower bound: no other size recorded to show that it is flat" if len(same) < 2 else
-            f"a lower bound: not flat in {len(same)} sizes")
+            "a lower bound: no other size recorded to show that it is flat" if sizes < 2 else
+            f"a lower bound: not flat in {sizes} sizes")
     return _spec(best.recording, best.rate, "B/s", [", ".join(holds), flat])
 
 
