@@ -157,6 +157,61 @@ def test_tables_are_read_where_the_explorer_nests_them(nested):
     assert "Warning.parquet is not one of its files" in problem()
 
 
+@pytest.fixture
+def reads(monkeypatch):
+    """Paths of the profiles that are parsed, in order."""
+    found = []
+    monkeypatch.setattr(store, "read_profile", lambda path: (
+        found.append(path), profile.read(path))[1])
+    return found
+
+
+def test_a_profile_that_is_found_again_is_parsed_once(reads):
+    saved = keep()
+    for _ in range(3):
+        assert store.find(KEY).profile.needs("total_time") == pytest.approx(5e-6)
+        (one,) = store.recordings()
+        assert one.profile.timeline is saved.profile.timeline
+    assert reads == [saved.folder / "timeline.json"]
+    other = keep(copied(7e-6))  # another folder is another profile
+    assert other.profile.needs("total_time") == pytest.approx(7e-6)
+    assert len(reads) == 2
+
+
+def test_flags_and_provenance_are_the_recordings_own_though_its_profile_is_known(reads):
+    saved = keep()
+    assert saved.profile.flags == ()
+    edit(saved.folder, flags=["overlap: core 1"])
+    edit_provenance(saved.folder, instance="trn2.48xlarge")
+    again = store.find(KEY).profile
+    assert again.flags == ("overlap: core 1",)
+    assert again.provenance["instance"] == "trn2.48xlarge" and len(reads) == 1
+
+
+def test_a_changed_profile_is_refused_or_read_again_and_never_taken_for_the_old_one(reads):
+    saved = keep()
+    path = saved.folder / "timeline.json"
+    was = path.read_bytes()
+    profile.write(copied(9e-6), path)
+    with pytest.raises(RecordingError, match=r"timeline\.json: changed since it was saved"):
+        _ = saved.profile  # before it was read
+    assert reads == [] and store.find(KEY) is None
+    path.write_bytes(was)
+    assert store.find(KEY).profile.needs("total_time") == pytest.approx(5e-6)
+    late = store.find(KEY)
+    profile.write(copied(9e-6), path)
+    with pytest.raises(RecordingError, match="changed since"):
+        _ = late.profile  # though those digests were read
+    edit(saved.folder, files={**saved.files,
+                              path.name: hashlib.sha256(path.read_bytes()).hexdigest()})
+    assert store.find(KEY).profile.needs("total_time") == pytest.approx(9e-6)
+    assert reads == [path, path]
+
+
+def test_few_profiles_are_kept():
+    assert store._parsed.cache_parameters()["maxsize"] == 16
+
+
 def test_what_says_it_is_of_a_simulation_is_no_measurement():
     saved = keep(replace(copied(), kind="modelled"))
     with pytest.raises(RecordingError, match="says that it is of a simulation"):

@@ -143,7 +143,7 @@ class Recording:
         """The profile, with this provenance and these flags.
 
         Raises ProfileError where the file is none, RecordingError where it is the output of a
-        simulation.
+        simulation or a file was changed since.
         """
         there = next(name for name in PROFILES if any(
             file == name or file.startswith(f"{name}/") for file in self.files))
@@ -151,7 +151,8 @@ class Recording:
         if path.is_dir():  # the explorer nests its tables
             path = min((self.folder / file).parent for file in self.files
                        if file.startswith(f"{there}/"))
-        found = read_profile(path)
+        _verify(self)
+        found = _parsed(path, tuple(sorted(self.files.items())))
         if found.kind != "measured":
             raise RecordingError(f"{self.name}/{there}: a recording is measured; this profile says "
                                  "that it is of a simulation. Capture on a device")
@@ -167,6 +168,12 @@ class Recording:
         call = " ".join([self.kernel, *(f"{k}={v}" for k, v in said["parameters"].items())])
         lines = [f"{self.name}: {self.label}", f"  {call} of {shapes}; {said['execution']}"]
         return "\n".join([*lines, *(f"  flag: {flag}" for flag in self.flags)])
+
+
+@functools.lru_cache(16)
+def _parsed(path: Path, files: tuple[tuple[str, str], ...]) -> Profile:
+    """The profile of files with these digests: a page finds the same ones again and again."""
+    return read_profile(path)
 
 
 def load(folder: Path) -> Recording:
