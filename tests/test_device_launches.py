@@ -1,6 +1,8 @@
 """A launch written down: the same call has one key, another call another one."""
 
+import hashlib
 import importlib
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -96,15 +98,136 @@ def test_a_file_edited_after_it_was_loaded_has_to_be_loaded_again(tmp_path, befo
     assert launch(kernel, X).key("trn2") == key
 
 
-def test_a_kernel_that_was_imported_is_held_to_its_file_too(tmp_path, monkeypatch):
+def test_a_kernel_that_was_imported_is_told_to_be_loaded(tmp_path, monkeypatch):
+    """Nothing keeps what an import executed: the files may be others since, unseen."""
     file = tmp_path / "imported_kernels.py"
     file.write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
-    kernel = importlib.import_module("imported_kernels").mine
-    assert launch(kernel, X).key("trn2") == launch(nki.load(file).mine, X).key("trn2")
-    file.write_text(SOURCE.replace("x + x", "x + x + x"))
-    with pytest.raises(LaunchError, match="was changed since it was loaded"):
-        launch(kernel, X).key("trn2")
+    call = launch(importlib.import_module("imported_kernels").mine, X)
+    with pytest.raises(LaunchError, match=r'was not loaded by nki\.load.*nki\.load\("imported_'
+                                          r'kernels\.py"\), then pass kernels\.mine'):
+        call.key("trn2")
+
+
+# --- a kernel of several files --------------------------------------------------------------------
+
+MAIN = {  # the ways to import; what is imported lies in HELPERS
+    "import helper": "helper.part", "from helper import part": "part",
+    "import parts.helper as h": "h.part", "from parts.helper import part": "part",
+    "from parts import helper": "helper.part",
+    "try:\n    from helper import part\nexcept ImportError:\n    part = None": "part",
+    "import sys\nsys.path.append('{}')\nfrom aside import part": "part",
+}
+HELPERS = ("helper.py", "parts/helper.py", "elsewhere/aside.py")
+HELPER = "import deeper\n\ndef part(of):\n    return deeper.N * of\n"
+
+
+@pytest.fixture
+def several(tmp_path):
+    """several(line): mine.py, which imports by this line; the helpers import deeper.py."""
+    def write(line):
+        for name in (*HELPERS, "parts/__init__.py"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(HELPER if name in HELPERS else "")
+        (tmp_path / "deeper.py").write_text("N = 2\n")
+        file = tmp_path / "mine.py"
+        file.write_text(f"{line.replace('{}', str(tmp_path / 'elsewhere'))}\n\n\n"
+                        f"def mine(x):\n    return {MAIN[line]}(x)\n")
+        return file
+    return write
+
+
+def files_of(call):
+    return {name: one.file for name, one in call.sources.items()}
+
+
+@pytest.mark.parametrize("line", MAIN)
+def test_every_file_of_a_kernel_is_in_its_key_and_held_to_what_was_loaded(several, line):
+    file = several(line)
+    kernel = nki.load(file).mine
+    call, keyed = launch(kernel, X), launch(kernel, X)
+    key = keyed.key("trn2")
+    files = files_of(call)
+    assert files["kernel.py"] == file and len(files) == (4 if "parts" in line else 3)
+    for name, path in files.items():
+        assert call.sources[name].text == path.read_bytes()
+        was = path.read_bytes()
+        path.write_bytes(was + b"# edited\n")
+        fresh = launch(kernel, X)
+        with pytest.raises(LaunchError, match=rf"{path.name} was changed since it was loaded\. "
+                                              r'Load it again: kernels = nki\.load\("mine\.py"\)'):
+            fresh.key("trn2")
+        with pytest.raises(LaunchError, match=rf"{path.name} was changed since"):
+            keyed.check()
+        assert keyed.key("trn2") == key  # of what it was
+        assert launch(nki.load(file).mine, X).key("trn2") != key
+        path.unlink()
+        with pytest.raises(LaunchError, match=rf"{path.name} cannot be read, and was changed"):
+            launch(kernel, X).key("trn2")
+        path.write_bytes(was)
+        assert launch(kernel, X).key("trn2") == launch(nki.load(file).mine, X).key("trn2") == key
+
+
+def test_a_file_that_the_kernel_does_not_import_is_not_in_its_key(several):
+    file = several("import helper")
+    key = launch(nki.load(file).mine, X).key("trn2")
+    (file.parent / "parts" / "helper.py").write_text("other")
+    assert launch(nki.load(file).mine, X).key("trn2") == key
+
+
+def test_the_same_files_in_another_folder_are_the_same_kernel(several, tmp_path):
+    file = several("from parts.helper import part")
+    key = launch(nki.load(file).mine, X).key("trn2")
+    there = tmp_path / "copy"
+    shutil.copytree(tmp_path, there, ignore=shutil.ignore_patterns("copy"))
+    assert launch(nki.load(there / "mine.py").mine, X).key("trn2") == key
+
+
+def test_texts_moved_between_files_make_another_kernel(tmp_path):
+    """The hash is of each file under its name, not of all of them in a row."""
+    keys = set()
+    for a, b in (("A = 1\n", "B = 2\n"), ("B = 2\n", "A = 1\n"), ("A = 1\nB = 2\n", "")):
+        (tmp_path / "a.py").write_text(a)
+        (tmp_path / "b.py").write_text(b)
+        (tmp_path / "mine.py").write_text("import a, b\ndef mine(x):\n    return x\n")
+        keys.add(launch(nki.load(tmp_path / "mine.py").mine, X).key("trn2"))
+    assert len(keys) == 3
+
+
+def test_a_kernel_of_one_file_has_the_hash_of_its_file():
+    whole = (ROOT / "day4" / "kernels.py").read_bytes()
+    assert launch(KERNELS.copy, X).source_sha256 == hashlib.sha256(whole).hexdigest()
+
+
+def test_a_kernel_that_comes_from_another_file_has_both(tmp_path):
+    """mine.py only passes it on: the file to load again is mine.py all the same."""
+    (tmp_path / "helper.py").write_text(SOURCE)
+    file = tmp_path / "mine.py"
+    file.write_text("from helper import mine\n")
+    call = launch(nki.load(file).mine, X)
+    assert files_of(call) == {"kernel.py": tmp_path / "helper.py", "sources/mine.py": file}
+    (tmp_path / "helper.py").write_text("")
+    with pytest.raises(LaunchError, match=r'helper\.py was changed.*nki\.load\("mine\.py"\)'):
+        call.key("trn2")
+
+
+def test_a_file_that_was_imported_while_counting_changes_no_key(tmp_path):
+    """It is not among those that were loaded, and the worker refuses to run it."""
+    (tmp_path / "late.py").write_text("N = 2\n")
+    file = tmp_path / "mine.py"
+    file.write_text("def mine(x):\n    import late\n    return late.N\n")
+    kernel = nki.load(file).mine
+    key = launch(kernel, X).key("trn2")
+    assert kernel(None) == 2 and launch(kernel, X).key("trn2") == key
+    assert files_of(launch(kernel, X)) == {"kernel.py": file}
+
+
+def test_a_name_that_no_recording_can_hold_is_refused_before_anything_runs(tmp_path):
+    (tmp_path / "hälper.py").write_text("N = 2\n")
+    file = tmp_path / "mine.py"
+    file.write_text("import hälper\ndef mine(x):\n    return x\n")
+    with pytest.raises(LaunchError, match=r"hälper\.py: a recording cannot hold it.*Rename it"):
+        launch(nki.load(file).mine, X).key("trn2")
 
 
 def test_arrays_have_the_names_of_the_def_line(tmp_path):

@@ -23,7 +23,8 @@ from roofline import neuroncore, nki
 from roofline.device import chip, explorer, gate, neighbours, runner, store, worker
 from roofline.device.explorer import Bench, CaptureError
 from roofline.device.gate import Tolerance, WrongOutput
-from roofline.device.launches import launch
+from roofline.device.launches import digests_of, launch
+from roofline.nki.project import Source
 
 BF16 = ml_dtypes.bfloat16
 LIB = Path(nki.__file__).parents[2]
@@ -486,15 +487,19 @@ def work(tmp_path: Path) -> Any:
 
     def go(source: str, *, framework: str = "numpy", lnc: int = 1, parameters: Any = None,
            env: Any = None, nki: str | None = None, changed: bool = False,
-           inputs: Any = ()) -> dict[str, Any]:
+           inputs: Any = (), helpers: Any = None) -> dict[str, Any]:
         if nki is not None:
             (site / "nki" / "__init__.py").write_text(nki)
         file = tmp_path / "mine.py"
         file.write_text(source)
-        call = SimpleNamespace(file=file, name="mine", lnc=lnc, parameters=parameters or {},
-                               source_sha256="0" if changed else runner.hashlib.sha256(
-                                   file.read_bytes()).hexdigest(), inputs=inputs,
-                               names=("x", "y")[:len(inputs)])
+        sources = {"kernel.py": Source("mine", file, file.read_bytes())} | {
+            f"sources/{name}.py": Source(name, tmp_path / f"{name}.py", text.encode())
+            for name, text in (helpers or {}).items()}
+        call = SimpleNamespace(file=file, main=file, name="mine", lnc=lnc, inputs=inputs,
+                               parameters=parameters or {}, names=("x", "y")[:len(inputs)],
+                               sources=sources, digests=digests_of(
+                                   {name: b"0" if changed else one.text
+                                    for name, one in sources.items()}))
         here = Bench(bench.folder, {**bench.environment, **(env or {})}, 60, "mine")
         return runner._work(here, call, runner._save_inputs(here, call), framework)  # type: ignore
 
@@ -523,8 +528,37 @@ def test_the_worker_takes_a_plain_function_and_the_newest_neff(work: Any) -> Non
 def test_the_worker_finds_files_beside_the_kernel(work: Any, tmp_path: Path) -> None:
     (tmp_path / "tiles.py").write_text("TILE = 3")
     found = work("import tiles\ndef mine(x, lnc):\n    return x * tiles.TILE",
-                 inputs=[np.ones(3, np.int32)])
+                 inputs=[np.ones(3, np.int32)], helpers={"tiles": "TILE = 3"})
     assert "outputs" in found
+
+
+@pytest.mark.parametrize(("source", "helpers", "says"), [
+    ("import tiles\ndef mine(x, lnc):\n    return x", {"tiles": "TILE = 4"},
+     'tiles.py has changed since the launch was made. Load it again: nki.load("mine.py")'),
+    ("import tiles\ndef mine(x, lnc):\n    return x", {"tiles": "TILE = 3", "gone": "G = 1"},
+     "gone.py has changed since"),
+    ("import tiles\ndef mine(x, lnc):\n    return x", {},
+     "mine.py imports tiles.py on the device, and did not when it was loaded"),
+    ("def mine(x, lnc):\n    import tiles\n    return x", {}, "mine.py imports tiles.py on the"),
+    ("def mine(x, lnc):\n    import parts.one\n    return x", {}, "mine.py imports one.py on the"),
+    ("def mine(x, lnc):\n    return x", {"worded": "W = 1"}, ""),
+    ("import sys\nsys.path.append('{}/more')\nimport extra\ndef mine(x, lnc):\n    return x", {},
+     "mine.py imports extra.py on the device"),
+    ("import tiles, json\ndef mine(x, lnc):\n    tiles.__file__ = json.__file__\n    return x",
+     {"tiles": "TILE = 3"}, "`import tiles` gives "),
+])
+def test_the_worker_runs_the_files_that_were_loaded_and_no_others(
+        work: Any, tmp_path: Path, source: str, helpers: dict[str, str], says: str) -> None:
+    for name in ("parts", "more"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tiles.py").write_text("TILE = 3")
+    (tmp_path / "worded.py").write_text("W = 1")
+    (tmp_path / "parts" / "one.py").write_text("")
+    (tmp_path / "more" / "extra.py").write_text("")
+    found = work(source.replace("{}", str(tmp_path)), helpers=helpers,
+                 inputs=[np.ones(3, np.int32)])
+    assert says in found.get("error", "") and bool(says) == ("error" in found)
+    assert not found.get("unsupported")
 
 
 @pytest.mark.parametrize(("told", "says"), [
@@ -807,6 +841,86 @@ def test_a_kernel_edited_meanwhile_is_not_recorded(kernels: Any, instance: Any, 
     instance(script=f"echo '# more' >> {call.file}\n" + VIEW.replace("cp {saved} y;", ""))
     with pytest.raises(CaptureError, match="was changed during the capture"):
         runner.capture_launch(call)
+
+
+@pytest.fixture
+def split(kernels: Any, tmp_path: Path) -> Path:
+    """The kernels in two files; the main one is returned, helper.py lies beside it."""
+    folder = tmp_path / "split"
+    folder.mkdir()
+    (folder / "helper.py").write_text(
+        "import nki.isa as nisa\n\n\ndef move(dst, src):\n    nisa.dma_copy(dst=dst, src=src)\n")
+    (folder / "mine.py").write_text(
+        "import nki\nimport nki.language as nl\nfrom helper import move\n\n\n@nki.jit\n"
+        "def copy(x):\n"
+        "    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n"
+        "    t = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)\n"
+        "    move(t, x)\n    move(y, t)\n    return y\n")
+    return folder / "mine.py"
+
+
+def test_a_recording_holds_every_file_of_the_kernel(split: Path, instance: Any, tmp_path: Path
+                                                    ) -> None:
+    instance(script=VIEW.replace("cp {saved} y;", "").replace('saved output "y" as "y"', ""))
+    call = launch(nki.load(split).copy, ((128, 4), "bf16"))
+    made = runner.capture_launch(call)
+    assert (made.folder / "kernel.py").read_bytes() == split.read_bytes()
+    assert (made.folder / "sources" / "helper.py").read_bytes() == (
+        split.parent / "helper.py").read_bytes()
+    assert {"kernel.py", "sources/helper.py"} < set(made.files)
+    assert made.provenance["kernel_sha256"] == call.source_sha256
+    assert store.load(made.folder).key == call.key("trn2")
+
+
+@pytest.mark.parametrize("name", ["mine.py", "helper.py"])
+def test_a_launch_that_was_keyed_before_an_edit_is_told_to_load_again(
+        split: Path, instance: Any, tmp_path: Path, name: str) -> None:
+    instance(script=f"touch {tmp_path}/called")
+    call = launch(nki.load(split).copy, ((128, 4), "bf16"))
+    call.key("trn2")
+    with (split.parent / name).open("a") as file:
+        file.write("# more\n")
+    with pytest.raises(CaptureError, match=rf"copy: {name} was changed since it was loaded\. Load "
+                                           r'it again: .*nki\.load\("mine\.py"\)') as caught:
+        runner.capture_launch(call)
+    assert "Correct the kernel" not in str(caught.value) and not (tmp_path / "called").exists()
+
+
+def test_a_helper_edited_before_the_worker_starts_is_refused_by_it(
+        split: Path, instance: Any, tmp_path: Path) -> None:
+    instance(script=f"touch {tmp_path}/called")
+    call = launch(nki.load(split).copy, ((128, 4), "bf16"))
+    call.key("trn2")
+
+    def edited(x: np.ndarray) -> np.ndarray:  # after the first check, before the run
+        (split.parent / "helper.py").write_text("# other\n")
+        return x
+
+    with pytest.raises(CaptureError, match=r"helper\.py has changed since the launch was made\. "
+                                           r'Load it again: nki\.load\("mine\.py"\)\.') as caught:
+        runner.capture_launch(call, expect=edited)
+    assert "Correct the kernel" not in str(caught.value) and not (tmp_path / "called").exists()
+
+
+def test_a_helper_edited_meanwhile_is_not_recorded(split: Path, instance: Any, tmp_path: Path
+                                                   ) -> None:
+    call = launch(nki.load(split).copy, ((128, 4), "bf16"))
+    instance(script=f"echo '# more' >> {split.parent}/helper.py\n"
+                    + VIEW.replace("cp {saved} y;", ""))
+    with pytest.raises(CaptureError, match=r"helper\.py was changed during the capture\. Load it"):
+        runner.capture_launch(call)
+    assert recorded(tmp_path) == [".failed"]
+
+
+def test_a_kernel_that_imports_while_it_runs_is_refused(split: Path, instance: Any, tmp_path: Path
+                                                        ) -> None:
+    instance(script=f"touch {tmp_path}/called")
+    split.write_text(split.read_text().replace("from helper import move\n", "").replace(
+        "    move(t, x)", "    from helper import move\n    move(t, x)"))
+    with pytest.raises(CaptureError, match=r"mine\.py imports helper\.py on the device, and did "
+                                           r'not when it was loaded.*Import it at the top'):
+        runner.capture_launch(launch(nki.load(split).copy, ((128, 4), "bf16")))
+    assert not (tmp_path / "called").exists()
 
 
 def test_an_unknown_framework_is_refused(kernels: Any, instance: Any) -> None:

@@ -23,7 +23,7 @@ from pages import ROOT
 
 from roofline import gaps, neuroncore, nki, profile
 from roofline.device import contributing, launch, store
-from roofline.device.launches import key_of
+from roofline.device.launches import digests_of, key_of, source_hash
 from roofline.device.plausibility import Flag
 from roofline.device.recording import RecordingError
 from roofline.profile.facts import UNSURE
@@ -1061,6 +1061,100 @@ def test_files_that_do_not_belong_are_not_taken(book):
     assert contributing.accept(place) == ["kernel.py: missing, or a link"]
     (place / "kernel.py").symlink_to(book / "elsewhere.py")
     assert contributing.accept(place) == ["kernel.py: missing, or a link"]
+
+
+# --- a kernel of several files --------------------------------------------------------------------
+
+SEVERAL = {"kernel.py": b"from helper import copy\n", "sources/helper.py": KERNEL,
+           "sources/parts/__init__.py": b""}
+
+
+def keep_several(files=SEVERAL):
+    """A recording of a kernel of these files, saved as a capture would."""
+    said, whole = SAID, source_hash(digests_of(files))
+    key = key_of(whole, said["kernel"], (((128, 2048), "bf16"),), said["parameters"], said["lnc"],
+                 said["chip"])
+    with store.part() as folder:
+        profile.write(copied(), folder / "timeline.json")
+        return store.save(folder, key=key, provenance=said, kernel=files)
+
+
+def test_every_file_of_the_kernel_is_kept_and_given(book):
+    of = keep_several()
+    back = store.find(of.key)
+    assert back.name == of.name
+    place = contributing.contribute(back)
+    for folder in (of.folder, place):
+        assert {name: (folder / name).read_bytes() for name in SEVERAL} == SEVERAL
+    assert contributing.accept(place) == []
+    assert store.load(place).key == of.key
+    assert {file for file in store.load(place).files if store.is_source(file)} == {*SEVERAL}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_file_of_the_kernel_that_is_another_is_no_recording(name):
+    of = keep_several()
+    (of.folder / name).write_bytes(b"other = 1\n")
+    assert f"{name}: changed since it was saved" in problem()
+    edit(of.folder, files={**of.files, name: hashlib.sha256(b"other = 1\n").hexdigest()})
+    assert "is not the source that was run" in problem()
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "sources/helper.py"])
+def test_a_file_of_the_kernel_that_is_left_out_is_no_recording(name):
+    of = keep_several()
+    (of.folder / name).unlink()
+    assert f"{name}: missing" in problem()
+    edit(of.folder, files={file: sha for file, sha in of.files.items() if file != name})
+    assert "is not the source that was run" in problem()
+    if name == "kernel.py":  # nor with a hash of what is left
+        edit_provenance(of.folder, kernel_sha256=source_hash(
+            {file: sha for file, sha in of.files.items() if file.startswith("sources/")}))
+        assert "is not the source that was run" in problem()
+
+
+def test_a_file_of_the_kernel_that_is_not_listed_is_no_recording():
+    of = keep_several()
+    (of.folder / "sources" / "more.py").write_text("x = 1\n")
+    assert "sources: more.py is not one of its files" in problem()
+
+
+def test_what_is_planted_in_a_helper_is_found_by_giver_and_receiver():
+    for _, text in PLANTED:
+        source = {**SEVERAL, "sources/helper.py": KERNEL + f"# {text}\n".encode()}
+        with pytest.raises(RecordingError, match=r"sources/helper\.py, line 3: "):
+            contributing.contribute(keep_several(source))
+    place = contributing.contribute(keep_several())
+    for _, text in PLANTED:
+        (place / "sources" / "helper.py").write_bytes(KERNEL + f"# {text}\n".encode())
+        reseal(place)
+        digests = {name: hashlib.sha256((place / name).read_bytes()).hexdigest()
+                   for name in SEVERAL}
+        edit_provenance(place, kernel_sha256=source_hash(digests))
+        assert [one for one in contributing.accept(place)
+                if one.startswith("sources/helper.py, line 3: ")]
+
+
+def test_a_name_in_the_name_of_a_helper_is_not_given(monkeypatch):
+    monkeypatch.setattr(contributing.getpass, "getuser", lambda: "zaphod")
+    with pytest.raises(RecordingError, match=r"sources/zaphod\.py: a name, zaphod"):
+        contributing.contribute(keep_several({**SEVERAL, "sources/zaphod.py": b""}))
+
+
+def test_helpers_that_do_not_belong_are_not_taken(book):
+    place = contributing.contribute(keep_several())
+    for name in ("sources/x.neff", "sources/.x.py", "sources/a b.py", "other/x.py"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("x")
+        assert contributing.accept(place) == [f"{name}: not a file of a contribution"]
+        (place / name).unlink()
+    (place / "sources" / "more.py").write_text("x = 1\n")
+    assert "sources: more.py is not one of its files" in contributing.accept(place)[0]
+    (place / "sources" / "more.py").unlink()
+    (place / "sources" / "helper.py").rename(book / "elsewhere.py")
+    assert "sources/helper.py: missing" in contributing.accept(place)[0]
+    (place / "sources" / "helper.py").symlink_to(book / "elsewhere.py")
+    assert contributing.accept(place) == ["sources/helper.py: missing, or a link"]
 
 
 def test_what_is_no_folder_is_not_taken(book):

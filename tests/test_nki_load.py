@@ -607,3 +607,27 @@ def test_imports_inside_a_rebound_function_are_ours(installed):
     exec("import nki\ndef kernel():\n    import nki.isa as nisa\n    return nki, nisa", namespace)
     top, isa = rebind(namespace["kernel"])()
     assert top.isa is isa is nki.isa
+
+
+# --- which files ---------------------------------------------------------------------------------
+
+def test_the_files_that_were_executed_are_kept_with_their_bytes(write):
+    """Each with the text it had then, once; not what a function imports later."""
+    helper = write("import pack.deep\nN = 1\n", "helper.py")
+    deep, init = write("D = 1\n", "pack/deep.py"), write("", "pack/__init__.py")
+    write("L = 1\n", "late.py"), write("U = 1\n", "unused.py")
+    main = write("""
+        import not_installed_anywhere, helper
+        def kernel(x):
+            import late
+            return late.L
+    """)
+    texts = {str(file): file.read_bytes() for file in (main, helper, init, deep)}
+    module = load(main)
+    helper.write_text("N = 2\n")
+    assert module.kernel(None) == 1
+    project = vars(module)["__project__"]
+    assert vars(module.helper)["__project__"] is project and project.main == main
+    assert {file: one.text for file, one in project.sources.items()} == texts
+    assert {one.module for one in project.sources.values()} == {
+        "kernels", "helper", "pack", "pack.deep"}

@@ -8,9 +8,10 @@ Ignores   who wrote a kernel and whether it may be given away: that is its owner
 
     python -m roofline.device.contributing NAME
 
-A contribution is a recording of three files: profile.json (profile.write of what the reader
+A contribution is a recording of few files: profile.json (profile.write of what the reader
 understood, so columns it does not know are gone, and of the summary and metadata known names
-alone), kernel.py as run, and recording.json with hashes made anew. Texts of the profile and notes
+alone), kernel.py as run, what it imports of its own in sources/, and recording.json with hashes
+made anew. Texts of the profile and notes
 are rewritten. The source and the call are not, since the key of the launch is made from them: one
 that names a path or an address is refused, with its lines.
 """
@@ -35,12 +36,12 @@ from ..count import Count
 from ..profile import Profile, ProfileError, read, write
 from ..table import printable
 from . import store
-from .launches import key_of
+from .launches import OTHER, key_of
 from .plausibility import Flag, plausible
 from .recording import RecordingError
 from .store import Recording
 
-FILES = ("profile.json", "kernel.py", "recording.json")
+FILES = ("profile.json", "kernel.py", "recording.json")  # and sources/
 LARGEST = 50 * 2**20  # bytes of a file in the book
 NEEDED = ("instance", "nki", "compiler", "explorer")  # besides what each recording has
 GONE = "(left out)"
@@ -200,7 +201,7 @@ def contribute(of: Recording | str, folder: Path | str | None = None) -> Path:
     """
     of = _named(of) if isinstance(of, str) else of
     words = own_words()
-    if wrong := [*_unfit(of), *_in_call(of.folder / "kernel.py", of.provenance, words)]:
+    if wrong := [*_unfit(of), *_in_call(of, words)]:
         raise RecordingError(f"{of.name}: not for others: {'; '.join(wrong)}")
     base = Path(folder) if folder is not None else store.home().parent / "contributions"
     place = base / of.name
@@ -211,7 +212,9 @@ def contribute(of: Recording | str, folder: Path | str | None = None) -> Path:
     try:
         part.mkdir(parents=True)
         _written(of.profile, part / "profile.json", words)
-        shutil.copyfile(of.folder / "kernel.py", part / "kernel.py")
+        for file in filter(store.is_source, of.files):
+            (part / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(of.folder / file, part / file)
         store.seal(part, of.key, _of_provenance(of.provenance, words),
                    [Flag.of(scrubbed(str(flag), words)) for flag in of.flags])
         if wrong := accept(part):
@@ -263,12 +266,15 @@ def _unfit(of: Recording) -> list[str]:
     return wrong
 
 
-def _in_call(kernel: Path, said: Mapping[str, Any], words: frozenset[str] = frozenset()
-             ) -> list[str]:
-    """What the source and the call say about their owner."""
-    lines = kernel.read_text("utf-8", "replace").splitlines()
-    wrong = [f"kernel.py, line {at}: {one.what}, {printable(one.text, 60)}"
-             for at, line in enumerate(lines, start=1) for one in private(line, words)]
+def _in_call(of: Recording, words: frozenset[str] = frozenset()) -> list[str]:
+    """What the source, the names of its files and the call say about their owner."""
+    said, wrong = of.provenance, []
+    for file in filter(store.is_source, of.files):
+        lines = (of.folder / file).read_text("utf-8", "replace").splitlines()
+        wrong += [f"{file}, line {at}: {one.what}, {printable(one.text, 60)}"
+                  for at, line in enumerate(lines, start=1) for one in private(line, words)]
+        wrong += [f"{file}: {one.what}, {printable(one.text, 60)}"
+                  for part in file.split("/") for one in private(part, words)]
     texts = [*said["parameters"], *said["dtypes"], said["kernel"],
              *(value for value in said["parameters"].values() if isinstance(value, str))]
     return wrong + [f"the call: {one.what}, {printable(one.text, 60)}"
@@ -281,25 +287,30 @@ def _in_call(kernel: Path, said: Mapping[str, Any], words: frozenset[str] = froz
 def accept(path: Path | str) -> list[str]:
     """What is wrong with a contribution, in words; [] when it can stand in the book.
 
-    The three files and no others, as contribute() writes them, unchanged; a recording that may be
-    given; no path, name, address or id in any text; no time faster than its own W and Q allow.
+    The files named above and no others, as contribute() writes them, unchanged; a recording that
+    may be given; no path, name, address or id in any text; no time faster than its own W and Q
+    allow.
     """
     path = Path(path)
     if path.is_symlink() or not path.is_dir():
         return [f"{path.name}: expected a folder, as contribute() writes it"]
+    there = {file.relative_to(path).as_posix(): file for file in path.rglob("*")
+             if file.is_symlink() or not file.is_dir()}
+    sources = {name for name in there if OTHER.fullmatch(name)}
     wrong = [f"{printable(name, 80)}: {what}" for what, names in (
-        ("not a file of a contribution", {entry.name for entry in path.iterdir()} - {*FILES}),
-        ("missing, or a link", {name for name in FILES if (path / name).is_symlink()
-                                or not (path / name).is_file()})) for name in sorted(names)]
-    wrong += [f"{name}: more than {LARGEST:,} bytes" for name in FILES
-              if (path / name).is_file() and (path / name).stat().st_size > LARGEST]
+        ("not a file of a contribution", there.keys() - {*FILES} - sources),
+        ("missing, or a link", {name for name in (*FILES, *sources) if name not in there
+                                or there[name].is_symlink() or not there[name].is_file()}))
+             for name in sorted(names)]
+    wrong += [f"{name}: more than {LARGEST:,} bytes" for name, file in there.items()
+              if file.is_file() and file.stat().st_size > LARGEST]
     if wrong:
         return wrong
     wrong = [f"{name}: {one.what}, {printable(one.text, 60)}" for name in FILES
              if name.endswith(".json") for one in _in_file(path / name)]
     try:
         of = store.load(path)
-        return [*wrong, *_unfit(of), *_in_call(path / "kernel.py", of.provenance), *_changed(of)]
+        return [*wrong, *_unfit(of), *_in_call(of), *_changed(of)]
     except (RecordingError, ProfileError) as error:
         return [*wrong, str(error)]
 

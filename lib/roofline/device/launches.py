@@ -2,17 +2,17 @@
 
 Question  which kernel, on which arrays, with which parameters, on how many cores?
 Answer    launch(kernel, *args, lnc=..., **parameters) -> Launch: its key, its count, its inputs
-Assumes   the kernel stands in a file; an argument is an array or a (shape, dtype)
-Ignores   where it runs, and what it gave
+Assumes   nki.load executed the kernel's file; an argument is an array or a (shape, dtype)
+Ignores   where it runs, what it gave, and what else its files read: packages, data
 """
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,11 @@ import numpy as np
 from .. import nki
 from ..count import Count
 from ..nki import dtypes
+from ..nki.project import Project, Source
 from ..table import Told
 
+OWN = "kernel.py"  # a recording's name of the file in which the kernel stands; of others:
+OTHER = re.compile(r"sources/(?:\w{1,80}/){0,4}\w{1,80}\.py", re.ASCII)
 PLAIN = (int, float, str, bool, type(None))  # what a parameter may be: JSON holds it
 
 
@@ -47,15 +50,16 @@ def partition_bytes(parameters: Mapping[str, Any], dtype: str) -> int | None:
     return elements * dtypes.of(dtype).itemsize if isinstance(elements, int) else None
 
 
-def _codes(source: bytes, file: Path) -> list[CodeType]:
-    """The compiled functions of a source; [] where it is no Python."""
-    try:
-        found = [compile(source, file, "exec", dont_inherit=True)]
-    except (SyntaxError, ValueError):
-        return []
-    for code in found:  # it grows
-        found += [one for one in code.co_consts if isinstance(one, CodeType)]
-    return found
+def source_hash(digests: Mapping[str, str]) -> str:
+    """One SHA-256 of those of a kernel's files, by their names in a recording; one file's own."""
+    if set(digests) == {OWN}:
+        return digests[OWN]
+    return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
+
+
+def digests_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    """SHA-256 of each."""
+    return {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,19 +109,69 @@ class Launch:
         return found
 
     @cached_property
-    def source_sha256(self) -> str:
-        """Of the whole file: a kernel is its source and what it calls.
+    def sources(self) -> Mapping[str, Source]:
+        """Every file that nki.load executed for the kernel, as it was then; its own first.
 
-        Raises LaunchError where the file is another than the one this kernel was loaded from: a
-        device would run that one, and the count would be of this one.
+        By its name in a recording: kernel.py, and sources/helper.py of what it imports.
+        Raises LaunchError for a kernel that nki.load did not give.
         """
-        source, function = self.file.read_bytes(), inspect.unwrap(self.kernel)
-        digest = hashlib.sha256(source).hexdigest()
-        loaded = function.__globals__.get("__source_sha256__")
-        if digest != loaded if loaded else function.__code__ not in _codes(source, self.file):
-            raise LaunchError(f"{self.name}: {self.file.name} was changed since it was loaded. "
-                              f'Load it again: kernels = nki.load("{self.file.name}")')
-        return digest
+        function = inspect.unwrap(self.kernel)
+        project, path = function.__globals__.get("__project__"), Path(function.__code__.co_filename)
+        loaded = list(project.sources.values()) if isinstance(project, Project) else []
+        own = [one for one in loaded if one.file == path][:1]
+        if not own:
+            raise LaunchError(f"{self.name}: {self.file.name} was not loaded by nki.load, and only "
+                              "that keeps which files a kernel is made of. Load it: kernels = "
+                              f'nki.load("{self.file.name}"), then pass kernels.{self.name}')
+        found = {OWN: own[0]}
+        for one in loaded:
+            name = f"sources/{one.module.replace('.', '/')}"
+            name += "/__init__.py" if one.file.name == "__init__.py" else ".py"
+            if one.file == path:
+                continue
+            if not OTHER.fullmatch(name):
+                raise LaunchError(f"{self.name}: {one.file}: a recording cannot hold it under this "
+                                  "name. Rename it: letters of ASCII, digits and _, within at "
+                                  "most 4 packages")
+            found[name] = one
+        return found
+
+    def check(self, when: str = "since it was loaded") -> None:
+        """Hold the files to what was loaded: a device would run the files, the count is of that.
+
+        when   when they can have been changed, in words
+        Raises LaunchError that names the first one that is another now, or gone.
+        """
+        for one in self.sources.values():
+            try:
+                what = "" if one.file.read_bytes() == one.text else "was changed"
+            except OSError:
+                what = "cannot be read, and was changed"
+            if what:
+                raise LaunchError(f"{self.name}: {one.file.name} {what} {when}. Load "
+                                  f'it again: kernels = nki.load("{self.main.name}"), and make '
+                                  "the launch of its kernel")
+
+    @property
+    def main(self) -> Path:
+        """The file that nki.load was given."""
+        project = inspect.unwrap(self.kernel).__globals__.get("__project__")
+        return getattr(project, "main", None) or self.file
+
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        """SHA-256 of each of `sources`. Raises LaunchError as `sources` and `check` do."""
+        self.check()
+        return digests_of({name: one.text for name, one in self.sources.items()})
+
+    @property
+    def source_sha256(self) -> str:
+        """Of all of them, as they were loaded: a kernel is its file and those that it imports.
+
+        Its file alone is that file's SHA-256. Packages of sys.path are not in it: a recording has
+        the versions of those that matter.
+        """
+        return source_hash(self.digests)
 
     def key(self, chip: str) -> str:
         """What a recording of it on this chip is found by."""

@@ -12,7 +12,6 @@ work/recorded/.failed/.
 """
 
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -128,9 +127,11 @@ def ready(call: Launch, cores: Sequence[int]) -> chip.Probe:
     try:
         for core in cores:
             here.environment(call.lnc, core)
-        _ = call.file
-    except (chip.ChipError, LaunchError) as error:
+        call.check()
+    except chip.ChipError as error:
         raise CaptureError(f"{call.name}: {error}") from None
+    except LaunchError as error:
+        raise CaptureError(str(error)) from None
     return here
 
 
@@ -262,6 +263,8 @@ def _told(error: BaseException, bench: Bench) -> BaseException:
     if isinstance(error, KeyboardInterrupt):
         return CaptureInterrupted(f"{bench.kernel}: stopped by you; what it had started is ended, "
                                   "nothing of it was saved, earlier recordings are as they were")
+    if isinstance(error, LaunchError):  # a file was changed meanwhile
+        error = CaptureError(str(error))
     if isinstance(error, (RecordingError, ProfileError)):
         error = CaptureError(f"{bench.kernel}: {error}")
     if isinstance(error, MemoryError):
@@ -334,6 +337,10 @@ def _first(bench: Bench, call: Launch, saved: list[dict[str, Any]], frameworks: 
             return result, name
         words = str(result["error"]).strip().splitlines() or ["no words"]
         said.append(f"{result['step']} ({name}): {printable(words[0], 300).rstrip('.')}")
+        if result.get("refused"):  # which says what to do
+            what, _, advice = printable(str(result["error"]), 600).rpartition(". ")
+            raise bench.error("run", f"{result['step']} ({name}): {what or advice}",
+                              advice if what else "Correct the kernel")
         if not result.get("unsupported"):
             break
     raise bench.error("run", "; ".join(said), "Correct the kernel, or pass another framework=")
@@ -360,7 +367,11 @@ def _save_inputs(bench: Bench, call: Launch) -> list[dict[str, Any]]:
 def _work(bench: Bench, call: Launch, inputs: list[dict[str, Any]], framework: str
           ) -> dict[str, Any]:
     """One run of the worker and what it says. Raises CaptureError where it says nothing."""
-    job = {"file": str(call.file.resolve()), "sha256": call.source_sha256, "kernel": call.name,
+    job = {"file": str(call.file.resolve()), "main": call.main.name, "kernel": call.name,
+           "sources": {str(one.file.resolve()): call.digests[name]
+                       for name, one in call.sources.items()},
+           "modules": {one.module: str(one.file.resolve())
+                       for one in call.sources.values() if one.file != call.file},
            "lnc": call.lnc, "framework": framework, "inputs": inputs,
            "parameters": dict(call.parameters)}
     result = bench.folder / "run" / "result.json"
@@ -414,14 +425,11 @@ def _recorded(bench: Bench, made: Made, odd: Sequence[Flag] = ()) -> store.Recor
     provenance = _provenance(made, found)
     flags = [*unchecked, *odd, *flags_of(replace(found, provenance=provenance), made),
              *[Flag("no timeline", why)] * (whole is None)]
-    source = call.file.read_bytes()
-    if hashlib.sha256(source).hexdigest() != call.source_sha256:
-        raise CaptureError(f"{call.name}: {call.file.name} was changed during the capture. Load it "
-                           "and capture again")
+    call.check("during the capture")  # before it, the worker did
     for path in (bench.folder / "run", bench.folder / ".stdout", *shot.outputs):
         explorer.remove(path)
     return store.save(bench.folder, key=call.key(made.job.chip), provenance=provenance,
-                      kernel=source, flags=flags)
+                      kernel={name: one.text for name, one in call.sources.items()}, flags=flags)
 
 
 def _check_saved(made: Made) -> list[Flag]:

@@ -10,7 +10,8 @@ A recording is work/recorded/<chip>-<kernel>-<UTC stamp>-<4 hex>/, which git ign
 ships, a folder of assets/recorded/neuron/. recording.json holds the schema, the key of the call,
 provenance, flags and the SHA-256 of every other file: the profiler's own as they came
 (summary.json, timeline.json or parquet/, kernel.neff, *.ntff, log.txt) or our rewrite of them
-(profile.json), and kernel.py, the source as run. A name that starts with "." is no recording.
+(profile.json), and the source as run: kernel.py, and in sources/ what it imports of its own. A
+name that starts with "." is no recording.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ from ..profile import read as read_profile
 from ..profile.facts import UNSURE
 from ..table import aligned, printable
 from . import recording
-from .launches import arrays_text
+from .launches import OWN, arrays_text, digests_of, source_hash
 from .plausibility import Flag, excluded
 from .recording import RecordingError
 
@@ -65,7 +66,7 @@ PROVENANCE: Mapping[str, Field] = {
     "cores": Field(list, True, "numbers of the logical cores it ran on"),
     "alongside": Field(list, False, "numbers of the cores that ran it at the same time"),
     "kernel": Field(str, True, "name of the kernel"),
-    "kernel_sha256": Field(str, True, "of kernel.py"),
+    "kernel_sha256": Field(str, True, "of kernel.py, and of sources/ where there are some"),
     "shapes": Field(list, True, "shape of each array"),
     "dtypes": Field(list, True, "dtype of each array"),
     "parameters": Field(dict, True, "the kernel's other arguments by name"),
@@ -212,9 +213,10 @@ def _recording(folder: Path, name: str, data: dict[str, Any]) -> Recording:
     for file, digest in files.items():
         if not FILE.fullmatch(file) or not isinstance(digest, str):
             raise _wrong(f"{name}.files", "paths within the folder, each with its SHA-256", file)
-    if files.get("kernel.py") != provenance["kernel_sha256"]:
-        raise RecordingError(f"{name}: kernel.py is not the source that was run: its SHA-256 is "
-                             f"not kernel_sha256. {AGAIN}")
+    source = {file: digest for file, digest in files.items() if is_source(file)}
+    if OWN not in source or source_hash(source) != provenance["kernel_sha256"]:
+        raise RecordingError(f"{name}: {OWN}{', sources/' * (len(source) > 1)} is not the source "
+                             f"that was run: its SHA-256 is not kernel_sha256. {AGAIN}")
     if not any(file.partition("/")[0] in PROFILES for file in files):
         raise RecordingError(f"{name}: expected a profile ({', '.join(PROFILES)}), got none. "
                              f"{AGAIN}")
@@ -222,6 +224,11 @@ def _recording(folder: Path, name: str, data: dict[str, Any]) -> Recording:
     return Recording(folder, data["key"], MappingProxyType(provenance),
                      tuple(Flag.of(printable(flag, 1000)) for flag in data["flags"]),
                      MappingProxyType(dict(files)))
+
+
+def is_source(file: str) -> bool:
+    """Whether a recording's file of this name is of the kernel's source."""
+    return file == OWN or file.startswith("sources/")
 
 
 def _only(where: str, data: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
@@ -328,7 +335,7 @@ def _refuse_stand_in(name: str, provenance: Mapping[str, Any]) -> None:
 
 
 def _verify(of: Recording) -> None:
-    """Its files are there, in the folder, unchanged; no unlisted table lies in parquet/."""
+    """Its files are there, in the folder, unchanged; none lies unlisted in parquet/, sources/."""
     base, name = of.folder.resolve(), printable(of.name, 120)
     try:
         for file, digest in of.files.items():
@@ -341,10 +348,11 @@ def _verify(of: Recording) -> None:
             if _digest(path) != digest:
                 raise RecordingError(f"{name}/{file}: changed since it was saved (SHA-256). "
                                      f"{AGAIN}")
-        for path in (base / "parquet").rglob("*"):
-            if not path.is_dir() and path.relative_to(base).as_posix() not in of.files:
-                raise RecordingError(f"{name}/parquet: {printable(path.name, 80)} is not one of "
-                                     f"its files. {AGAIN}")
+        for inner in ("parquet", "sources"):
+            for path in (base / inner).rglob("*"):
+                if not path.is_dir() and path.relative_to(base).as_posix() not in of.files:
+                    raise RecordingError(f"{name}/{inner}: {printable(path.name, 80)} is not one "
+                                         f"of its files. {AGAIN}")
     except OSError as error:
         raise RecordingError(f"{name}: cannot be read ({error.strerror}). {AGAIN}") from None
 
@@ -524,21 +532,26 @@ def _unwritable(folder: Path, error: OSError) -> RecordingError:
                           "are as they were. Free some space or make the folder writable")
 
 
-def save(folder: Path, *, key: str, provenance: Mapping[str, Any], kernel: bytes,
-         flags: Iterable[Flag] = (), now: datetime | None = None) -> Recording:
+def save(folder: Path, *, key: str, provenance: Mapping[str, Any],
+         kernel: bytes | Mapping[str, bytes], flags: Iterable[Flag] = (),
+         now: datetime | None = None) -> Recording:
     """Make a recording of the files in a part's folder: whole or not at all, under a new name.
 
     key         launch.key(chip)
     provenance  see PROVENANCE; kernel_sha256 is taken from `kernel`
-    kernel      the source that was run, as bytes: it becomes kernel.py
+    kernel      the source that was run, as bytes: it becomes kernel.py; of several files by name
+                (launches.Launch.sources)
 
     Raises RecordingError where provenance is not complete, a file is a link, no profile is there,
     or the disk does not take it. Earlier recordings stay as they are.
     """
     try:
-        (folder / "kernel.py").write_bytes(kernel)
+        files = {OWN: kernel} if isinstance(kernel, bytes) else kernel
+        for file, text in files.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_bytes(text)
         made = seal(folder, key, {**provenance,
-                                  "kernel_sha256": hashlib.sha256(kernel).hexdigest()}, flags)
+                                  "kernel_sha256": source_hash(digests_of(files))}, flags)
         name = re.sub(r"[^A-Za-z0-9_]+", "_", made.kernel)[:40] or "kernel"
         place = _place(folder, f"{made.chip}-{name}-{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     except OSError as error:

@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable
 from importlib import metadata
@@ -33,6 +34,7 @@ from .chip import install
 OURS = Path(__file__).resolve().parents[1]
 WHEELS = ("nki", "neuronx-cc", "nrtpy", "jax", "jax-neuronx", "libneuronxla", "torch",
           "torch-neuronx", "numpy", "ml_dtypes")
+NOT_THEIRS = ("nki", "neuronxcc", "roofline", "__main__")  # of a kernel's files
 COMPILER_FOLDER = "artifacts"  # within the working directory; NKI_ARTIFACTS_DIR is this one, too
 
 
@@ -45,17 +47,19 @@ def main(job_file: str) -> int:
     job = json.loads(Path(job_file).read_text(encoding="utf-8"))
     step = "load the kernel"
     result: dict[str, Any] = {}
+    before = list(sys.path)
     try:
         nki = real_nki()
         kernel = load(job, nki)
         arrays = [_array(one) for one in job["inputs"]]
         step = "compile and run the kernel"
         made = RUN[job["framework"]](kernel, arrays, job["parameters"])
+        _refuse_unknown(job, before)
         outputs = list(made) if isinstance(made, (tuple, list)) else [made]
         step = "save the outputs"
         result = {"outputs": [_save(i, value) for i, value in enumerate(outputs)]}
     except Refused as error:
-        result = {"error": str(error), "step": step}
+        result = {"error": str(error), "step": step, "refused": True}
     except Exception as error:
         traceback.print_exc()
         result = {"error": f"{type(error).__name__}: {error}", "step": step,
@@ -89,11 +93,8 @@ def real_nki() -> ModuleType:
 def load(job: dict[str, Any], nki: ModuleType) -> Any:
     """The kernel of the file, by its name, on as many cores as asked. Raises Refused."""
     file, name = Path(job["file"]), job["kernel"]
-    source = file.read_bytes()
-    if hashlib.sha256(source).hexdigest() != job["sha256"]:
-        raise Refused(f"{file.name} has changed since the launch was made. Load it again: "
-                      f'nki.load("{file.name}")')
-    _refuse_legacy(file.name, source)
+    _refuse_changed(job)
+    _refuse_legacy(file.name, file.read_bytes())
     found = getattr(_module(file), name, None)
     if not callable(found):
         raise Refused(f"{file.name} has no kernel {name!r} at its top level. A kernel is found by "
@@ -118,6 +119,43 @@ def _module(file: Path) -> ModuleType:
     sys.modules.setdefault(spec.name, module)  # a file named as one of Python's own is not it
     spec.loader.exec_module(module)
     return module
+
+
+def _refuse_changed(job: dict[str, Any]) -> None:
+    """Each of the kernel's files has to be what the launch was made of."""
+    for path, digest in job["sources"].items():
+        file = Path(path)
+        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            raise Refused(f"{file.name} has changed since the launch was made. Load it again: "
+                          f'nki.load("{job["main"]}")')
+
+
+def _refuse_unknown(job: dict[str, Any], before: list[str]) -> None:
+    """What was imported from the kernel's folders has to be among its files, and be those.
+
+    before   sys.path without those folders
+    """
+    for name, path in job["modules"].items():
+        taken = getattr(sys.modules.get(name), "__file__", None)
+        if taken and Path(taken).resolve() != Path(path):
+            raise Refused(f"`import {name}` gives {taken} on the device, and {Path(path).name} "
+                          "beside the kernel when it was loaded. Rename yours, and load the "
+                          f'kernel again: nki.load("{job["main"]}")')
+    installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+    roots = {Path(path).resolve() for path in sys.path if path not in before} - installed
+    for name, module in list(sys.modules.items()):
+        origin = getattr(module, "__file__", None)
+        top = name.partition(".")[0]
+        if not isinstance(origin, str) or top in NOT_THEIRS or origin in job["sources"]:
+            continue
+        file = Path(origin).resolve()
+        if str(file) not in job["sources"] and any(
+                file.is_relative_to(root)
+                and file.relative_to(root).parts[0].partition(".")[0] == top for root in roots):
+            raise Refused(f"{Path(job['file']).name} imports {file.name} on the device, and did "
+                          "not when it was loaded, so no recording could tell whether that file "
+                          "was changed. Import it at the top of the file, under no condition, "
+                          f'and load it again: nki.load("{job["main"]}")')
 
 
 def _refuse_legacy(name: str, source: bytes) -> None:

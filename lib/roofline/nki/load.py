@@ -32,7 +32,8 @@ def load(path: str | Path) -> ModuleType:
     the same project (beside it, in its package) load the same way, once. A framework that is not
     installed stops nothing until it is used: where no `except ImportError` of the files expects
     it, they are executed again with a stand-in. Nothing of it is in sys.modules, and sys.path,
-    sys.meta_path, os.environ and builtins are as before.
+    sys.meta_path, os.environ and builtins are as before. Which files were executed, and their
+    bytes, is kept: a device launch is held to them.
 
     Raises LoadError for a file that is missing, is not Python or fails, with the line where there
     is one; NkiValidationError for an import of neuronxcc.nki.
@@ -48,7 +49,7 @@ def load(path: str | Path) -> ModuleType:
     while (root / "__init__.py").exists() and root.name.isidentifier():
         names.insert(0, root.name)
         root = root.parent
-    project = Project(root)
+    project = Project(root, file)
     before, finders, environ = list(sys.path), list(sys.meta_path), dict(os.environ)
     importlib.invalidate_caches()  # files may be newer than what it knows of their folders
     try:
@@ -73,6 +74,7 @@ def _executed(project: Project, names: list[str], file: Path) -> ModuleType:
         except Missing as error:  # and none of the files expects that
             project.absent.add(str(error.name))
             project.modules.clear()
+            project.sources.clear()
 
 
 def _told(error: BaseException, project: Project, main: Path) -> BaseException:

@@ -7,7 +7,6 @@ Ignores   sys.modules: nothing loaded here stays in it
 """
 
 import builtins
-import hashlib
 import importlib
 import linecache
 import sys
@@ -17,7 +16,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec, resolve_name
 from pathlib import Path
 from types import ModuleType, NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..count import Uncounted
 from .core import NkiValidationError
@@ -37,18 +36,29 @@ class Missing(ModuleNotFoundError):
     """An import of what is not here, for a file that expects it; `name` may be made absent."""
 
 
+class Source(NamedTuple):
+    """A file as it was when it was executed; `module`: its dotted name."""
+
+    module: str
+    file: Path
+    text: bytes
+
+
 class Project:
-    """The modules of one load: what `import` means inside them.
+    """The modules of one load: what `import` means inside them. Theirs is `__project__`.
 
     root      folder whose files are the project's
+    main      the file that load() was given
     modules   those loaded so far, by dotted name
+    sources   the files that load() executed, by path; none that a function imports later
     absent    names that an Absent stands for; the others that are not here raise Missing
     loading   False once load() has returned: from then on calling an Absent raises
     """
 
-    def __init__(self, root: Path | None = None) -> None:
-        self.root, self.path_before = root, list(sys.path)
+    def __init__(self, root: Path | None = None, main: Path | None = None) -> None:
+        self.root, self.main, self.path_before = root, main, list(sys.path)
         self.modules: dict[str, ModuleType] = {}
+        self.sources: dict[str, Source] = {}
         self.absent: set[str] = set()
         self.loading = root is not None
         self.nki = ModuleType(f"{OURS}.nki")
@@ -122,7 +132,9 @@ class Project:
         linecache.checkcache(spec.origin)
         try:
             text = Path(spec.origin).read_bytes()
-            vars(made)["__source_sha256__"] = hashlib.sha256(text).hexdigest()
+            vars(made)["__project__"] = self
+            if self.loading:
+                self.sources[spec.origin] = Source(spec.name, Path(spec.origin), text)
             exec(compile(text, spec.origin, "exec", dont_inherit=True), vars(made))
         except BaseException as error:
             if not (inside and isinstance(error, Exception)):
