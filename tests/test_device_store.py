@@ -157,6 +157,19 @@ def test_tables_are_read_where_the_explorer_nests_them(nested):
     assert "Warning.parquet is not one of its files" in problem()
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_of_recordings_of_one_second_the_last_written_is_the_newest(order):
+    when = datetime(2026, 8, 21, tzinfo=UTC)
+    made = [keep(when=when) for _ in order]
+    for one, at in zip(made, order, strict=True):
+        os.utime(one.folder, ns=(0, 10**18 + at))
+    wanted = [made[order.index(at)].name for at in (2, 1, 0)]
+    assert names(store.recordings()) == wanted and store.find(KEY).name == wanted[0]
+    later = keep(when=when + timedelta(seconds=1))
+    os.utime(later.folder, ns=(0, 0))  # the stamp comes first: files may be copied
+    assert store.find(KEY).name == later.name
+
+
 @pytest.fixture
 def reads(monkeypatch):
     """Paths of the profiles that are parsed, in order."""
@@ -775,7 +788,7 @@ def test_versions_are_no_addresses_unless_they_are_private_ones():
     assert contributing.private("10.0.3.17", version=True) != []
 
 
-def test_names_of_this_machine_are_scrubbed(monkeypatch):
+def test_wantedof_this_machine_are_scrubbed(monkeypatch):
     monkeypatch.setattr(contributing.getpass, "getuser", lambda: "zaphod")
     monkeypatch.setattr(contributing.platform, "node", lambda: "heartofgold.example")
     monkeypatch.setenv("HOME", "/nowhere/trillian")
@@ -785,7 +798,7 @@ def test_names_of_this_machine_are_scrubbed(monkeypatch):
     assert clean == "(left out) on (left out), not zaphodless"
 
 
-def test_names_that_everybody_has_are_no_secret(monkeypatch):
+def test_wantedthat_everybody_has_are_no_secret(monkeypatch):
     monkeypatch.setattr(contributing.getpass, "getuser", lambda: "ubuntu")
     monkeypatch.setattr(contributing.platform, "node", lambda: "localhost")
     monkeypatch.setenv("HOME", "/root")

@@ -449,10 +449,14 @@ def folders(unread: list[Problem] | None = None) -> list[Path]:
     return found
 
 
-def _stamp(folder: Path) -> str:
-    """The UTC stamp in a folder's name; "" where it has none."""
+def _stamp(folder: Path) -> tuple[str, int]:
+    """The UTC stamp in a folder's name, "" where it has none; within its second, the last write."""
     found = re.search(r"\d{8}T\d{6}Z", folder.name)
-    return found[0] if found else ""
+    try:
+        written = folder.stat().st_mtime_ns
+    except OSError:  # gone meanwhile
+        written = 0
+    return found[0] if found else "", written
 
 
 def recordings(chip: str | None = None, kernel: str | None = None) -> Recordings:
