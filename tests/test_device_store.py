@@ -788,7 +788,7 @@ def test_versions_are_no_addresses_unless_they_are_private_ones():
     assert contributing.private("10.0.3.17", version=True) != []
 
 
-def test_wantedof_this_machine_are_scrubbed(monkeypatch):
+def test_names_of_this_machine_are_scrubbed(monkeypatch):
     monkeypatch.setattr(contributing.getpass, "getuser", lambda: "zaphod")
     monkeypatch.setattr(contributing.platform, "node", lambda: "heartofgold.example")
     monkeypatch.setenv("HOME", "/nowhere/trillian")
@@ -798,7 +798,7 @@ def test_wantedof_this_machine_are_scrubbed(monkeypatch):
     assert clean == "(left out) on (left out), not zaphodless"
 
 
-def test_wantedthat_everybody_has_are_no_secret(monkeypatch):
+def test_names_that_everybody_has_are_no_secret(monkeypatch):
     monkeypatch.setattr(contributing.getpass, "getuser", lambda: "ubuntu")
     monkeypatch.setattr(contributing.platform, "node", lambda: "localhost")
     monkeypatch.setenv("HOME", "/root")
