@@ -248,6 +248,14 @@ def test_one_core_and_a_pair_are_never_one_series():
         assert not found.only("modelled", lnc=lnc).points
 
 
+def test_no_curve_and_no_knee_is_of_two_kernels():
+    both = sweep([copy(), launches.launch(KERNELS.read, X, elements=512)], "trn2")
+    for reading in (both.curves, both.flagged, both.knee):
+        with pytest.raises(MeasureError, match="points of copy, read: a curve is of one kernel"):
+            reading()
+    assert "copy" in repr(both) and "read" in repr(both)  # the table has both
+
+
 def test_a_sweep_that_was_stopped_keeps_what_is_left_of_its_lnc():
     left = Sweep((), left=(copy(), copy(lnc=2))).only(lnc=2).left
     assert [call.lnc for call in left] == [2]

@@ -189,8 +189,8 @@ class Sweep(Sequence[Measurement]):
         y   "bandwidth": over the profiler's total; "active_bandwidth": while a DMA engine moved
             something, so without what small transfers wait for; "rate": FLOP/s; "time": s
 
-        Raises MeasureError for points of LNC 1 and of LNC 2: a core and a pair have roofs of their
-        own, and no curve is of both.
+        Raises MeasureError for points of several kernels, and for those of LNC 1 and of LNC 2: a
+        core and a pair have roofs of their own, and no curve is of both.
         """
         return self._curves(x, y, excluded=False)
 
@@ -203,6 +203,10 @@ class Sweep(Sequence[Measurement]):
         if y not in ("bandwidth", "active_bandwidth", "rate", "time"):
             raise MeasureError(f"sweep: y {y!r}; expected bandwidth, active_bandwidth, rate or "
                                "time")
+        kernels = list(dict.fromkeys(p.launch.name for p in self.points))
+        if len(kernels) > 1:
+            raise MeasureError(f"sweep: points of {', '.join(kernels)}: a curve is of one kernel. "
+                               "Sweep each for itself")
         lncs = sorted({p.launch.lnc for p in self.points})
         if len(lncs) > 1:
             told = ", ".join(f"{sum(p.launch.lnc == n for p in self.points)} of LNC {n}"
