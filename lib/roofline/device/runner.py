@@ -262,7 +262,7 @@ def _told(error: BaseException, bench: Bench) -> BaseException:
     kept = _keep_log(bench)
     if isinstance(error, KeyboardInterrupt):
         return CaptureInterrupted(f"{bench.kernel}: stopped by you; what it had started is ended, "
-                                  "nothing of it was saved, earlier recordings are as they were")
+                                  "what was not finished is not saved, recordings are as they were")
     if isinstance(error, LaunchError):  # a file was changed meanwhile
         error = CaptureError(str(error))
     if isinstance(error, (RecordingError, ProfileError)):
