@@ -88,6 +88,14 @@ def test_one_cause_has_the_whole_gap(cause, ns, rows):
     assert found.gap == pytest.approx(ns)
 
 
+def test_a_row_has_a_share_of_a_gap_alone():
+    slow, fast = (ledger(matmuls=[(10, end, BF16)]) for end in (260, 110))  # 200 ns at the roof
+    assert slow.gap == pytest.approx(60) and fast.gap == pytest.approx(-90)
+    assert repr(slow.row("start")).startswith("start: 10 ns, 16.7% of the gap")  # 10 / 60
+    assert repr(fast.row("start")).startswith("start: 10 ns; it ran faster, so there is no gap")
+    assert "no gap" in repr(fast.row("pipeline")) and "no gap" not in repr(slow.row("pipeline"))
+
+
 # 37,500 B are 100 ns at the roof; at the engines' rate 16 x 27.2 B/ns they are 86.17 ns
 AT_ENGINES = 37_500 / (16 * 27.2)
 ALL = [(0, 100, {"nbytes": 2344 if e < 12 else 2343, "engine": e}) for e in range(16)]

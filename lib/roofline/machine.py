@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .count import Count  # same layer: a value that is passed in
 
 KINDS = ("documented", "derived", "published", "measured", "modelled", "assumed")
+SAME_CORE = {"inf2": "trn1"}  # one NeuronCore-v2: what holds of a core of one holds of the other
 
 
 class MachineError(ValueError):

@@ -20,7 +20,6 @@ from ..table import aligned, wrapped
 from .measuring import Curve, MeasureError
 from .plausibility import Flag, excluded, plausible_time
 
-SAME = {"inf2": ("trn1", "inf2"), "trn1": ("trn1", "inf2")}  # one core, NeuronCore-v2, on both
 WAYS = {"read": "read", "write": "write", "hbm_copy": "both"}  # by the kernel that stands for it
 CLOCKS = {"profile": "profiler", "derived": "as given", "wall": "wall, long run",
           "benchmark": "on the device", "": "host"}
@@ -198,7 +197,8 @@ def published(chip: str, way: str | None = None, cores: int | None = None) -> Pu
     1024
     """
     machines.get(chip)
-    chips = SAME.get(chip, (chip,))
+    core = machines.SAME_CORE.get(chip, chip)
+    chips = (core, *(key for key, same in machines.SAME_CORE.items() if same == core))
     found = [_row(row) for row in table.rows().values()
              if row.chip in chips and (row.kind == "copy" or _moves(row))]
     found = _lone(chip, found)

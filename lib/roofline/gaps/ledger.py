@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 ROOFS = ("compute", "memory")
 CLOCK = 2  # ns: as well as a total time and a last timestamp agree
-SAME = {"inf2": "trn1"}  # instances of one chip
 AWAITED = "wait for the other core"
 UNKNOWN = {  # what a profile may not tell about its matmuls
     "throttles": "throttles are not recorded, so throttling, if any, stands under pipeline",
@@ -107,7 +106,9 @@ class Row:
                 for start, end in self.spans[core]]
 
     def __repr__(self) -> str:
-        head = f"{self.cause}: {time(self.time)}, {self.share:.1%} of the gap"
+        positive = self.time * self.share >= 0  # the gap: share is time over it
+        of = f", {self.share:.1%} of the gap" if positive else "; it ran faster, so there is no gap"
+        head = f"{self.cause}: {time(self.time)}{of}"
         number = sum(map(len, self.spans.values()))
         return "\n".join(wrapped([
             head, f"  what  {self.what}", f"  try   {self.try_}",
@@ -319,7 +320,8 @@ def _taken(profile: Any, machine: Any, count: Any) -> tuple["Profile", Machine, 
              "a Count, or a run or an op that has one")):
         if not held:
             raise GapError(f"ledger: {what}: got {type(got).__name__}; expected {expected}")
-    if of.chip and SAME.get(of.chip, of.chip) != SAME.get(on.key, on.key):
+    same = machines.SAME_CORE
+    if of.chip and same.get(of.chip, of.chip) != same.get(on.key, on.key):
         ran = printable(of.get("instance_type") or of.chip, 60)
         raise GapError(f"{printable(of.name, 60)}: it ran on {ran}, and {on.name} is another chip; "
                        f"use machine.get({of.chip!r}, {on.scope!r})")
