@@ -15,7 +15,8 @@ LAYERS = {
     "ops": 2, "loopnest": 2, "derate": 2, "sheet": 2, "nki": 2, "profile": 2, "gaps": 2,
     "problems": 3, "clockwork": 3, "neuroncore": 3,
     "plot": 4, "figures": 4, "device": 4,
-    "__main__": 5,
+    "commands": 5,
+    "__main__": 6,
 }
 PLAIN = ("units", "table", "count", "machine", "ops", "loopnest", "derate", "sheet", "check",
          "problems", "clockwork")
