@@ -22,6 +22,7 @@ _FROM = {name: module for module, names in {
     "measuring": "MeasureError Measurement Sweep chip_here measure modelled recorded sweep",
     "sharing": "Together together",
     "readings": "Gap Intervals Knee Loop Roofs gap intervals knee loop roofs",
+    "keeping": "Condensed Stretch condense condensed",
     "literature": "Publications Published published",
 }.items() for name in names.split()}
 _MODULES = ("host", "host_kernels", "recording", "rounds")

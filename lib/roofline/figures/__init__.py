@@ -13,7 +13,7 @@ from .forms import form, form_script
 from .live import Live
 from .nests import nest
 from .rooflines import Case, roofline
-from .timelines import timeline
+from .timelines import stretches, timeline
 
 __all__ = ["Case", "Live", "clockwork", "crossover", "form", "form_script", "nest", "roofline",
-           "timeline"]
+           "stretches", "timeline"]

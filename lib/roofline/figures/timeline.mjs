@@ -25,9 +25,9 @@ function unpack(lane, origin, words) {
   for (const name of ["long", "what", "n", "busy", "band", "line", "level", "packets", "bytes"]) {
     found[name] = lane[name] ? numbers(lane[name]) : starts.map(() => (name === "n" ? 1 : 0));
   }
-  // Packets and causes have no words of their own.
-  const own = (i, nothing) => found.what.map((what) =>
-    (["cause", "dma", "fetch"].includes(lane.kind) ? nothing : words[what][i]));
+  // Causes, and packets that are drawn as how many are under way, have no words of their own.
+  const wordless = lane.kind === "cause" || lane.level || lane.packets || lane.bytes;
+  const own = (i, nothing) => found.what.map((what) => (wordless ? nothing : words[what][i]));
   return { ...found, ends: starts.map((t, i) => t + found.long[i]),
     texts: own(0, ""), of: own(1, -1), tall: own(2, 100),
     top: Math.max(1, ...found.level), bands: 1 + Math.max(0, ...found.band) };

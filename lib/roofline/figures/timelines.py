@@ -1,7 +1,8 @@
 """What ran when, and where the ledger put the time: the data behind the live timeline.
 
 Question  which engine did what in which nanoseconds, and which cause of the gap lies there?
-Answer    timeline(profile, ledger) -> Live: lanes to zoom and pan, causes in colour and pattern
+Answer    timeline(profile, ledger) -> Live: lanes to zoom and pan, causes in colour and pattern;
+          stretches(capture) the same of one of which only merged stretches were kept
 Assumes   whole ns; text of a profile is data: one line of printable characters, cut
 Ignores   events shorter than a cell of a screen: a long profile's are merged, and it says so
 """
@@ -22,6 +23,7 @@ from ..timeline import ENGINES, MATMUL, Instructions, Ints, Packets, Spans, Time
 from .live import Live, to_json
 
 if TYPE_CHECKING:
+    from ..device import Condensed
     from ..gaps import Ledger, Row
     from ..profile import Profile
 
@@ -105,6 +107,69 @@ def timeline(profile: Profile, ledger: Ledger | None = None) -> Live:
     words = [*says, *([found["merged"]] if found["merged"] else [])]
     return Live("timeline", found, "\n\n".join(words), tables,
                 "a timeline to zoom into, event by event,")
+
+
+def stretches(capture: Condensed, t0: int = 0, t1: int | None = None, *, lanes: Sequence[str] = (),
+              causes: bool = False) -> Live:
+    """Lanes of a capture that was merged into stretches, to zoom into.
+
+    t0, t1   the window, ns; default the whole capture
+    lanes    only these of its lanes
+    causes   with those of its ledger: a lane and a table
+
+    Raises ValueError where the window is none, or none of these lanes holds anything in it.
+    """
+    t1 = capture.end if t1 is None else t1
+    name = _cut(capture.name)
+    kept = [one for one in capture.of(*lanes) if one.start < t1 and one.end > t0]
+    if not kept or not 0 <= t0 < t1 <= capture.end:
+        raise ValueError(f"figures.stretches: {name}: nothing in {', '.join(lanes) or 'any lane'} "
+                         f"from {t0:,} to {t1:,} ns; it lasts {capture.end:,} ns and has lanes "
+                         f"{', '.join(dict.fromkeys(one.lane for one in capture.stretches))}")
+    rows = list(capture.ledger.rows) if causes else []
+    pieces = [_pieces(row) for row in rows]
+    drawn = [*_cause_lanes(pieces, t0, t1), *_kept_lanes(kept)]
+    words: dict[Word, int] = {}
+    lines: dict[str, int] = {"": 0}
+    packed = [lane.packed(lane.blocks(1), t0, words, lines) for lane in drawn]
+    says = [capture.says, *([_gap(capture.ledger)] if causes else [])]
+    data = {"says": says, "from": t0, "to": t1, "lanes": packed, "words": list(words),
+            "lines": list(lines), "merged": "", "title": f"Timeline of {name}, published",
+            "causes": [_cause(row, len(at)) for row, at in zip(rows, pieces, strict=True)]}
+    of = name if (t0, t1) == (0, capture.end) else f"{name}, {_ns(t0)} to {_ns(t1)}"
+    table = [["lane", "what", "start", "end", "length", "events", "start to start", "bytes"]]
+    table += [[one.lane, one.what, _ns(one.start), _ns(one.end), _ns(one.end - one.start),
+               f"{one.events:,}", _ns(one.step) if one.step else "",
+               f"{one.nbytes:,} B" if one.nbytes else ""] for one in kept]
+    tables = [(f"Stretches of {of}", table)]
+    if causes:
+        tables.insert(0, (f"The ledger of {of}: where T - T_best went", _ledger_rows(rows, pieces)))
+    return Live("timeline", data, "\n\n".join(says), tables, "a timeline to zoom into")
+
+
+def _kept_lanes(kept: Sequence[Any]) -> list[_Lane]:
+    """Merged stretches by lane; each is drawn as what its events were."""
+    kinds = {shown: engine for engine, shown in SHOWN.items()} | {
+        "DMA": "dma", "Fetch": "fetch", "Throttle": "throttle"}
+    found = []
+    for name in dict.fromkeys(one.lane for one in kept):
+        here = [one for one in kept if one.lane == name]
+        each = [_stretch_word(one.lane, one.what, one.nbytes) for one in here]
+        words = list(dict.fromkeys(each))
+        column = {field: np.array([getattr(one, field) for one in here], np.int64)
+                  for field in ("start", "end", "events")}
+        found.append(_Lane(0, kinds[name], name, column["start"], column["end"],
+                           np.array([words.index(word) for word in each]), words,
+                           events=column["events"]))
+    return found
+
+
+def _stretch_word(lane: str, what: str, nbytes: int) -> Word:
+    if lane == "Throttle":
+        k, n = (int(text) for text in what.split() if text.isdigit())
+        return (what, WORK if k < n else CONTROL, round(100 * k / n))
+    kind = (TRANSPOSE if what.startswith("transpose") else ISSUE if what == "DMA issue" else WORK)
+    return (_cut(what) + f", {nbytes:,} B" * bool(nbytes), kind, 100)
 
 
 def _match(profile: Profile, whole: Timeline, shown: tuple[int, int], ledger: Ledger) -> None:
@@ -233,6 +298,7 @@ class _Lane:
     words   what it is called, what it is and how high it is drawn; empty for causes
     line    each event's index into `lines`, the source lines
     nbytes  of packets: bytes each carries; they are drawn as how many are under way
+    events  how many each one was before it was merged; None: one
     """
 
     core: int
@@ -245,6 +311,7 @@ class _Lane:
     line: NDArray[Any] | None = None
     lines: Sequence[str] = ()
     nbytes: Ints | None = None
+    events: Ints | None = None
 
     @property
     def of(self) -> NDArray[Any]:
@@ -259,6 +326,8 @@ class _Lane:
         # Merged, a block has the looks of what most of it is; control stays apart from work.
         group = self.what if self.kind in ("cause", "throttle") else self.of == CONTROL
         found = _merged(self.start, self.end, group, self.what, cell)
+        if self.events is not None:
+            found["n"] = self.events[found["row"]]
         if self.line is not None:
             found["line"] = np.where(found["n"] == 1, self.line[found["row"]], 0)
         if self.kind == "cause":

@@ -7,9 +7,9 @@ Ignores   names of layers, variables and source lines: causes come from when and
 """
 
 from .causes import CAUSES
-from .ledger import Events, Ledger, Row, ledger
+from .ledger import Events, Ledger, Row, ledger, stated
 from .rates import GapError
 from .views import Difference, Fixed, Lines, Step
 
 __all__ = ["CAUSES", "Difference", "Events", "Fixed", "GapError", "Ledger", "Lines", "Row", "Step",
-           "ledger"]
+           "ledger", "stated"]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from .. import machine as machines
 from ..count import Count, count_of
 from ..machine import Machine
 from ..table import aligned, printable, wrapped
-from ..timeline import ENGINES, Ints, Spans, Timeline
+from ..timeline import ENGINES, Instructions, Ints, Packets, Spans, Throttles, Timeline
 from .causes import CAUSES
 from .compute import Matmuls, compute, counted
 from .core import Core, Part, kinds, multiplied, nothing
@@ -187,6 +187,9 @@ class Ledger:
         Each core saves its own part, and the last of them decides. A wait for an engine saves at
         most that engine's work in it; no engine's own work becomes less.
         """
+        if not self._cores:
+            raise GapError(f"{printable(self.name, 60)}: only its causes were kept, not the rows; "
+                           "fix() needs a ledger of the capture itself")
         flat = [one for some in causes for one in ([some] if isinstance(some, str | Row) else some)]
         rows = [self.row(one.cause if isinstance(one, Row) else one) for one in dict.fromkeys(flat)]
         gone, limit = dict.fromkeys(self.cores, 0.0), ""
@@ -305,6 +308,40 @@ def ledger(profile: "Profile | Prediction", machine: Machine | str, count: Any =
                   _rows(parts, len(cores), t, t_best, timeline), working, window, timeline, made,
                   tuple(notes), tuple(parts), cores,
                   lambda: given or counted(cores, matmuls or priced(), rates))
+
+
+def stated(profile: "Profile", machine: Machine, count: Count,
+           causes: Mapping[str, tuple[float, Iterable[tuple[int, int]]]], end: int,
+           core: int = 0) -> Ledger:
+    """A ledger that was made earlier, of a capture whose rows are no longer there.
+
+    profile  its totals; total_time is T
+    machine  of one core
+    causes   cause -> ns, and the stretches (start, end) in which it lies
+    end      last timestamp of the capture, ns
+    core     the one that worked
+
+    It has no events, and cannot say what `fix` would bring.
+    Raises GapError where the causes are unknown, lie outside or do not sum to T - T_best.
+    """
+    best, name = Rates(machine).best(count, 1), printable(profile.name, 60)
+    t, roof = float(profile.summary["total_time"]) * 1e9, _binds(best)
+    timeline = Timeline(Instructions.none(), Packets.none(), Throttles.none(), core + 1, end,
+                        frozenset(("instructions", "packets", "throttles")))
+    parts = []
+    for cause, (ns, where) in causes.items():
+        pairs = np.array(list(where), np.int64).reshape(-1, 2)
+        if cause not in CAUSES or (pairs < 0).any() or (pairs > end).any():
+            raise GapError(f"{name}: cause {printable(cause, 40)!r}: expected one that a ledger "
+                           f"knows, within 0 to {end} ns")
+        parts.append(Part(cause, core, float(ns), partial(Spans.of, *pairs.T), nothing))
+    gap, total = t - best[roof], math.fsum(part.ns for part in parts)
+    if not math.isclose(total, gap, abs_tol=1e-6):
+        raise GapError(f"{name}: the causes sum to {total:,.3f} ns, and T - T_best is "
+                       f"{gap:,.3f} ns; use the count that the ledger was made with")
+    return Ledger(profile.name, machine, profile.kind, t, best[roof], roof,
+                  _rows(parts, 1, t, best[roof], timeline), (core,), None, timeline,
+                  profile.format, (), tuple(parts), (), lambda: count)
 
 
 def _taken(profile: Any, machine: Any, count: Any) -> tuple["Profile", Machine, Count | None]:

@@ -1,0 +1,313 @@
+"""Day 7's published captures: merged busy stretches, their totals, their ledger, their page."""
+
+import importlib.util
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import timelines
+from pages import ROOT
+
+from roofline import device, figures, gaps, machine, profile
+from roofline.count import Count
+from roofline.profile import ProfileError
+from roofline.timeline import Spans
+
+DATA = ROOT / "day7/data"
+REAL = ROOT.parent / "shared/reference/real-profiles"
+CORE = machine.get("trn2", "core")
+S, D = 512, 128
+PRODUCT = 2 * S * S * D  # FLOPs of q k^T, and of a v
+TENSOR = S * D           # elements of q, k, v and the result
+TILE = 128 * 128
+PE = 128 * 128 * 2.4     # multiply-adds a ns at 2.4 GHz
+
+each = pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+
+
+def of(dtype: str) -> device.Condensed:
+    return device.condensed(DATA / f"attention_{dtype}.json")
+
+
+def derive():
+    spec = importlib.util.spec_from_file_location("derive", DATA / "derive.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+# --- where it is from ----------------------------------------------------------------------------
+
+@each
+def test_the_data_is_derived_again_byte_for_byte(dtype):
+    made = derive()
+    asked, source = made.FILES[f"attention_{dtype}.json"]
+    if not (REAL / source).exists():
+        pytest.skip(f"../shared/reference/real-profiles/{source} is not here")
+    assert asked == dtype
+    assert made.derive(REAL / source, dtype) == (DATA / f"attention_{dtype}.json").read_text()
+
+
+@each
+def test_the_data_says_whose_it_is_and_is_small(dtype):
+    text = (DATA / f"attention_{dtype}.json").read_text()
+    assert len(text) < 6000
+    assert of(dtype).text() == text
+    kept = of(dtype)
+    assert kept.profile.kind == kept.ledger.kind == "published"
+    for held in ("Allen Chau", "MIT", "trn2.3xlarge", "LNC=2", "2.28.23", "merged"):
+        assert held in repr(kept), held
+    assert "Copyright (c) 2026 Allen Chau" in (DATA / "LICENSE.txt").read_text()
+
+
+def test_a_tree_without_the_file_itself():
+    """No row of the profiler's, by its column names, in anything of the folder."""
+    assert {p.name for p in DATA.iterdir() if p.is_file()} == {
+        "attention_bf16.json", "attention_fp32.json", "derive.py", "LICENSE.txt"}
+    for path in DATA.glob("*.json"):
+        for column in ("operands", "predecessors", "bir_id", "semaphore", "hlo_name", '"pc"'):
+            assert column not in path.read_text(), column
+
+
+# --- arithmetic that holds without the file ------------------------------------------------------
+
+@each
+def test_stretches_of_a_lane_are_apart_and_inside(dtype):
+    kept = of(dtype)
+    for lane in dict.fromkeys(one.lane for one in kept.stretches):
+        here = kept.of(lane)
+        assert all(0 <= one.start < one.end <= kept.end and one.events >= 1 for one in here)
+        assert all(a.end <= b.start for a, b in pairwise(here)), lane
+        for one in here:  # so many starts, so far apart, fit into it
+            assert bool(one.step) == (one.events > 1 and not one.nbytes)
+            assert one.step * (one.events - 1) <= 1.6 * (one.end - one.start)
+
+
+@each
+def test_the_ledger_sums_to_the_gap_and_covers_what_the_lanes_leave(dtype):
+    kept = of(dtype)
+    led = kept.ledger
+    assert math.fsum(row.time for row in led.rows) == pytest.approx(led.gap, abs=1e-6)
+    assert led.gap == led.t - led.t_best
+    assert led.t == pytest.approx(1e9 * kept.profile.summary["total_time"])
+    # A product of 2 S S d FLOPs takes its multiply-adds over the array's; fp32 four times that.
+    times = {"bf16": PRODUCT / 2 / PE, "fp32": 4 * PRODUCT / 2 / PE}
+    assert led.t_best == pytest.approx(times[dtype] + times["fp32"])
+    for row in led.rows:  # a cause has no more time than its stretches
+        assert row.time <= sum(b - a for _, a, b in row.stretches) + 1, row.cause
+    alone = ["start", "fill", "transposes", "wait for scalar", "wait for DMA", "weight load",
+             "tail", "end"]
+    spans = [led.row(cause).spans[0] for cause in alone]
+    assert all(not len(a & b) for i, a in enumerate(spans) for b in spans[:i])
+    for cause, span in zip(alone, spans, strict=True):
+        assert led[cause] == span.length, cause
+    # With the stretches of matmuls they are the whole time.
+    assert sum(s.length for s in spans) + kept.busy("Tensor", what="matmul").length == kept.end
+
+
+@each
+def test_the_ledgers_stretches_are_the_lanes(dtype):
+    kept, led = of(dtype), of(dtype).ledger
+    tensor = kept.of("Tensor")
+    issues = kept.of(what="DMA issue")
+    work = [one for one in kept.stretches if one.lane not in ("Fetch", "Throttle")]
+    first, last = min(one.start for one in issues), max(one.end for one in work)
+    assert list(led.row("start").spans[0]) == [(0, first)]
+    assert list(led.row("fill").spans[0]) == [(first, tensor[0].start)]
+    assert list(led.row("tail").spans[0]) == [(tensor[-1].end, last)]
+    assert list(led.row("end").spans[0]) == [(last, kept.end)]
+    turns = kept.busy("Tensor", what="transpose")
+    assert list(led.row("transposes").spans[0]) == list(turns)
+    assert list(led.row("weight load").spans[0]) == list(kept.busy("Tensor", what="weight load"))
+    inside = Spans.one(tensor[0].start, tensor[-1].end) - kept.busy("Tensor")
+    waits = led.row("wait for scalar").spans[0] | led.row("wait for DMA").spans[0]
+    assert list(inside) == list(waits)
+
+
+@each
+def test_the_throttle_takes_half_of_slots_until_it_is_released(dtype):
+    kept, led = of(dtype), of(dtype).ledger
+    [released] = [one.start for one in kept.of("Throttle") if one.what == "8 of 8 cycles"]
+    slow = [one for one in kept.of("Tensor", what="matmul") if one.end <= released]
+    assert [(a, b) for _, a, b in led.row("throttle").stretches] == [
+        (one.start, one.end) for one in slow]
+    most = sum(one.end - one.start for one in slow) / 2
+    assert 0.98 * most < led["throttle"] <= most
+    # The profiler's own figure is that of the row after the work, and none of this.
+    [after] = [one for one in kept.of("Throttle") if one.what == "4 of 8 cycles"]
+    assert after.start > kept.of("Tensor")[-1].end
+    assert kept.profile.summary["throttle_active_nc0_time_ns"] == after.end - after.start
+
+
+@each
+def test_flops_are_products_passes_and_transposes(dtype):
+    kept, own = of(dtype), of(dtype).profile.summary
+    products = {"bf16": PRODUCT + 2 * PRODUCT, "fp32": 4 * PRODUCT}[dtype]  # fp32 twice
+    turned = (4 + 16) * 2 * TILE * 128  # 4 tiles of v, 16 of the scores, one pass each
+    assert own["transpose_flops"] == turned
+    assert own["hardware_flops"] == products + turned
+    rows = {what: sum(one.events for one in kept.of("Tensor", what=what))
+            for what in ("transpose", "matmul, bf16", "matmul, fp32")}
+    assert rows["transpose"] == 20
+    # bf16: 4 matmuls of N = 512. fp32, second product: 4 x 4 of N = 128, two passes each.
+    assert (rows["matmul, bf16"], rows["matmul, fp32"]) == {
+        "bf16": (4, 32), "fp32": (0, 2 * 4 + 32)}[dtype]
+    assert sum(rows.values()) == own["matmul_instruction_count"]
+    assert dict(kept.ledger.count.work) == {
+        "bf16": {"bf16": PRODUCT, "fp32": PRODUCT}, "fp32": {"fp32": 2 * PRODUCT}}[dtype]
+
+
+@each
+def test_bytes_are_four_tensors_and_identities(dtype):
+    kept, own = of(dtype), of(dtype).profile
+    size = {"bf16": 2, "fp32": 4}[dtype]
+    identities = {"bf16": TILE * 2 + TILE * 4, "fp32": TILE * 4}[dtype]
+    assert own.summary["hbm_read_bytes"] == 3 * TENSOR * size + identities
+    assert own.summary["hbm_write_bytes"] == TENSOR * size
+    assert sum(one.nbytes for one in kept.of("DMA")) == 4 * TENSOR * size + identities
+    assert sum(t.nbytes for t in own.tensors if t.role == "WEIGHT") == identities
+    hand = {"bf16": Count({"bf16": PRODUCT, "fp32": PRODUCT}, 3 * TENSOR * 2, TENSOR * 2),
+            "fp32": Count({"fp32": 2 * PRODUCT}, 3 * TENSOR * 4, TENSOR * 4)}[dtype]
+    found = profile.compare(hand, own)
+    assert found.explained
+    assert found["constants"].read == identities
+
+
+@each
+def test_the_profilers_own_figures_come_out(dtype):
+    check = of(dtype).profile.check()
+    assert check.agree and check.compared >= 6
+    # The printed ridge is one core's peak over a stack that two cores share.
+    assert check["peak_flops_bandwidth_ratio"].printed == pytest.approx(2 * PE * 1e9 / 716e9)
+
+
+# --- condensing ----------------------------------------------------------------------------------
+
+ABOUT = {"name": "made", "by": "a test", "chip": "trn2"}
+
+
+def made(**rows) -> device.Condensed:
+    whole = timelines.profile(timelines.timeline(**rows))
+    return device.condense(whole, gaps.ledger(whole, CORE), ABOUT)
+
+
+def full(**more):
+    return {"N": 480, **more}  # 200 ns in bf16
+
+
+def test_alike_events_that_touch_are_one_stretch():
+    kept = made(matmuls=[(0, 250, full()), (200, 400, full()), (450, 650, full()),
+                         (650, 850, full(transpose=True))],
+                weights=[(420, 450)], vector=[(100, 300), (300, 340)])
+    assert [tuple(one)[:6] for one in kept.of("Tensor")] == [
+        ("Tensor", "matmul, bf16", 0, 400, 2, 200.0), ("Tensor", "weight load", 420, 450, 1, 0),
+        ("Tensor", "matmul, bf16", 450, 650, 1, 0), ("Tensor", "transpose, bf16", 650, 850, 1, 0)]
+    assert [(one.start, one.end, one.events) for one in kept.of("Vector")] == [(100, 340, 2)]
+
+
+def test_a_stretch_ends_where_the_throttle_limit_changes():
+    kept = made(matmuls=[(0, 400, full()), (400, 600, full()), (600, 800, full())],
+                throttles=[(0, 450, {"k": 4}), (450, 800, {"k": 8})])
+    assert [(one.start, one.end, one.events) for one in kept.of("Tensor")] == [
+        (0, 450, 2), (450, 800, 1)]
+    assert [one.what for one in kept.of("Throttle")] == ["4 of 8 cycles", "8 of 8 cycles"]
+
+
+def test_semaphores_are_neither_traffic_nor_fetch():
+    kept = made(matmuls=[(200, 400, full())], packets=[
+        (0, 50, {"nbytes": 512}), (40, 90, {"nbytes": 256}), (95, 99, {"nbytes": 4,
+                                                                       "traffic": False}),
+        (100, 150, {"nbytes": 64, "traffic": False})])
+    assert [tuple(one) for one in kept.stretches if one.lane in ("DMA", "Fetch")] == [
+        ("DMA", "packets", 0, 90, 2, 0, 768), ("Fetch", "packets", 100, 150, 1, 0, 64)]
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    (lambda of: of.window(0, 300), "a whole capture"),
+    (lambda of: profile.Profile(of.name, "json", "", of.summary), "a whole capture"),
+])
+def test_what_cannot_be_condensed_is_refused(change, says):
+    whole = timelines.profile(timelines.timeline(matmuls=[(0, 400, full())]))
+    with pytest.raises(ProfileError, match=says):
+        device.condense(change(whole), gaps.ledger(whole, CORE), ABOUT)
+    with pytest.raises(ProfileError, match="about lacks by"):
+        device.condense(whole, gaps.ledger(whole, CORE), {"name": "x", "chip": "y"})
+
+
+@pytest.mark.parametrize("break_", [
+    lambda of: of | {"format": "other"},
+    lambda of: {k: v for k, v in of.items() if k != "ledger"},
+    lambda of: of | {"ledger": of["ledger"][1:]},                       # the sum is another
+    lambda of: of | {"ledger": [["no cause", *of["ledger"][0][1:]], *of["ledger"][1:]]},
+    lambda of: of | {"end": 10},                                        # stretches beyond it
+    lambda of: of | {"stretches": [[1]]},
+    lambda of: of | {"summary": {}},
+    lambda of: [of],
+])
+def test_a_file_that_is_none_is_one_clear_error(break_, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(break_(json.loads((DATA / "attention_bf16.json").read_text()))))
+    with pytest.raises(ProfileError, match=r"x\.json: expected a file of condense"):
+        device.condensed(path)
+
+
+def test_other_files_are_one_clear_error(tmp_path):
+    with pytest.raises(ProfileError, match="no such file"):
+        device.condensed(tmp_path / "none.json")
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(ProfileError, match="expected a file of condense"):
+        device.condensed(tmp_path / "x.json")
+    with pytest.raises(ProfileError, match="expected a file of condense"):
+        device.condensed(tmp_path)
+
+
+# --- a ledger without rows -----------------------------------------------------------------------
+
+def test_a_stated_ledger_is_the_one_it_was_made_of():
+    kept, causes = of("bf16"), {}
+    for row in kept.ledger.rows:
+        causes[row.cause] = (row.time, [(a, b) for _, a, b in row.stretches])
+    again = gaps.stated(kept.profile, CORE, kept.ledger.count, causes, kept.end)
+    assert repr(again) == repr(kept.ledger)
+    assert again.ladder()[-1].time == pytest.approx(again.t)
+    with pytest.raises(gaps.GapError, match="only its causes were kept"):
+        again.fix("start")
+    with pytest.raises(gaps.GapError, match="sum to"):
+        gaps.stated(kept.profile, CORE, Count({"bf16": 2 * PRODUCT}), causes, kept.end)
+    with pytest.raises(gaps.GapError, match="expected one that a ledger knows"):
+        gaps.stated(kept.profile, CORE, kept.ledger.count, {"x": (1.0, [])}, kept.end)
+
+
+# --- its figure ----------------------------------------------------------------------------------
+
+def numbers(text):
+    return [int(one, 36) for one in text.split(" ")]
+
+
+@each
+def test_the_figure_draws_each_stretch(dtype):
+    kept = of(dtype)
+    live = figures.stretches(kept)
+    assert live.data["says"][0].startswith("A published profile") and "Allen Chau" in live.text
+    for lane in live.data["lanes"]:
+        here = kept.of(lane["name"])
+        assert np.cumsum(numbers(lane["start"])).tolist() == [one.start for one in here]
+        assert numbers(lane["long"]) == [one.end - one.start for one in here]
+        words = live.data["words"]
+        drawn = numbers(lane["what"]) if "what" in lane else [0] * len(here)
+        for one, word in zip(here, drawn, strict=True):
+            assert words[word][0].startswith(one.what)
+    [(_, table)] = live.tables
+    assert len(table) == 1 + len(kept.stretches)
+
+
+def test_a_part_of_the_figure():
+    kept = of("bf16")
+    live = figures.stretches(kept, 17_000, 23_000, lanes=("Tensor", "Vector"), causes=True)
+    assert [lane["name"] for lane in live.data["lanes"]] == ["Causes", "Tensor", "Vector"]
+    assert (live.data["from"], live.data["to"]) == (17_000, 23_000)
+    for wrong in ((0, 100), (30_000, 20_000), (0, 99_999)):
+        with pytest.raises(ValueError, match="from"):
+            figures.stretches(kept, *wrong, lanes=("Tensor",))
