@@ -9,13 +9,13 @@ Ignores   how answers are judged (check) and how a page shows a form (figures)
 import difflib
 
 from ..check import Problem, ProblemError, Question, WrongAnswer
-from . import day1, day2, day3, day4, day5, day6
+from . import day1, day2, day3, day4, day5, day6, day7
 
 __all__ = ["BANK", "Problem", "ProblemError", "Question", "WrongAnswer", "ask"]
 
 # Every problem by id, in the order of the course.
 BANK: dict[str, Problem] = {**day1.PROBLEMS, **day2.PROBLEMS, **day3.PROBLEMS, **day4.PROBLEMS,
-                            **day5.PROBLEMS, **day6.PROBLEMS}
+                            **day5.PROBLEMS, **day6.PROBLEMS, **day7.PROBLEMS}
 
 
 def ask(id: str, /, seed: int | None = None, **own: object) -> Question:
