@@ -7,15 +7,31 @@ Ignores   what commands do: commands/
 """
 
 import argparse
+import difflib
 import os
 import shlex
 import sys
-from importlib import import_module
-from typing import NoReturn
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any, NoReturn
 
-from . import machine, units
 from .commands import COMMANDS
-from .commands.answer import BAD, CODES, FAULT, NOWHERE, Answer, Nowhere, save, to_json
+from .commands.answer import (
+    BAD,
+    CODES,
+    FAULT,
+    FORMS,
+    NOWHERE,
+    Answer,
+    Nowhere,
+    check,
+    save,
+    show,
+    tell,
+    to_json,
+)
 from .table import Told, printable, wrapped
 
 HEAD = """\
@@ -24,84 +40,173 @@ python -m roofline: how fast may a kernel run, how fast does it, and where is th
 usage: python -m roofline COMMAND ... (COMMAND --help explains by example)
 
 """
+DEEP = 16  # @files within @files
+LARGEST = 2**20  # bytes of one
 
 
-class Usage(Exception):
+class Usage(Told, Exception):
     """Arguments that cannot be understood."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Arguments of one command; @file is read as a shell would, # starts a comment."""
+    """Arguments of one command; what they cannot be is a Usage."""
 
     def __init__(self, name: str, about: str, examples: str) -> None:
         super().__init__(
             prog=f"python -m roofline {name}", description=about, epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@",
-            allow_abbrev=False)
+            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
         self.add_argument("--save", action="append", default=[], metavar="FILE",
-                          help="also into a file: .txt .json .csv .svg .png .html, as far as the "
-                               "answer has such a form; may come again")
+                          help=f"also into a file: {' '.join(FORMS)}, as far as the answer has "
+                               "such a form; may come again")
         self.add_argument("--json", action="store_true", help="JSON on stdout in place of text")
 
-    def convert_arg_line_to_args(self, line: str) -> list[str]:
-        try:
-            return shlex.split(line, comments=True)
-        except ValueError as error:
-            raise Usage(f"@file: {printable(line, 80)!r}: {error}") from None
-
     def error(self, message: str) -> NoReturn:
-        raise Usage(f"{message}\n  {self.prog} --help shows examples")
+        raise Usage(f"{printable(message)}\n  {self.prog} --help shows examples")
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code, one of CODES. Never a traceback of what a reader can mend."""
-    argv = sys.argv[1:] if argv is None else argv
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(HEAD + "\n".join(f"  {name:<8} {about}" for name, about in COMMANDS.items())
-              + "\n\nexit codes\n" + "\n".join(f"  {code:<8} {what}"
-                                               for code, what in CODES.items()))
-        return 0
-    name, *rest = argv
     try:
-        if name not in COMMANDS:
-            raise Usage(f"no command {printable(name, 40)!r}; one of {', '.join(COMMANDS)}")
-        return _run(name, rest)
-    except KeyboardInterrupt:
-        print("stopped; what was saved before is as it was", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # as `| head` ends it
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # until Python ends
+        return _main(sys.argv[1:] if argv is None else list(argv))
+    except SystemExit as end:  # of --help
+        return int(end.code or 0)
+    except BaseException as error:
+        return _ended(error)
+
+
+def _main(argv: list[str]) -> int:
+    name, *rest = argv or ["--help"]
+    if name == "help" and rest:
+        name, rest = rest[0], ["--help"]
+    if name in ("-h", "--help", "help"):
+        show(HEAD + "\n".join(f"  {name:<8} {about}" for name, about in COMMANDS.items())
+             + "\n\nexit codes\n" + "\n".join(f"  {code:<8} {what}"
+                                              for code, what in CODES.items()) + "\n")
         return 0
-    except Usage as error:
-        return _ends(str(error), BAD)
-    except Exception as error:
-        if os.environ.get("ROOFLINE_TRACEBACK"):
-            raise
-        if isinstance(error, Nowhere):
-            return _ends(str(error), NOWHERE)
-        if isinstance(error, Told | machine.MachineError | units.UnitError):
-            return _ends(str(error), BAD)
-        return _ends(f"{type(error).__name__}: {printable(error)}\n  This is a fault of the tool. "
-                     "ROOFLINE_TRACEBACK=1 shows where; please report it", FAULT)
+    if name == "--version":
+        show(f"roofline {metadata.version('roofline')}\n")
+        return 0
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, 1, 0.5)
+        raise Usage(f"no command {printable(name, 40)!r}; " + (
+            f"did you mean {near[0]}? It is" if near else
+            "the command comes first, its call and options after it:")
+            + f" one of {', '.join(COMMANDS)}")
+    return _run(name, rest)
 
 
 def _run(name: str, rest: list[str]) -> int:
     module = import_module(f".commands.{name}", __package__)
     parser = Parser(name, COMMANDS[name], module.EXAMPLES)
     module.add(parser)
-    args = parser.parse_intermixed_args(rest)
+    if {"-h", "--help"} & {*rest}:
+        show(parser.format_help())
+        return 0
+    read: list[str] = []
+    args = parser.parse_intermixed_args([*expanded(rest, read)])
+    outputs = [("--save", str(path)) for path in args.save]
+    if write := getattr(args, "write", None):
+        outputs.append(("--write", str(write)))
+    check(outputs, [*read, *_named(args)], getattr(module, "FORMS", FORMS))
     answer: Answer = module.answer(args)
-    title = f"roofline {name}"
-    for path in args.save:
-        print(f"saved {save(answer, path, title)}", file=sys.stderr)
-    sys.stdout.write(to_json(answer.data) if args.json else answer.text + "\n")
-    sys.stdout.flush()
-    return answer.code
-
-
-def _ends(text: str, code: int) -> int:
-    print("\n".join(wrapped(f"error: {text}".splitlines())), file=sys.stderr)
+    code = answer.code
+    for path in args.save:  # one that fails takes nothing from the others, nor from the terminal
+        try:
+            tell(f"saved {save(answer, path, f'roofline {name}')}")
+        except Exception as error:
+            code = max(code, _ended(error))
+    show(to_json(answer.data) if args.json else answer.text + "\n")
     return code
+
+
+def expanded(words: Iterable[str], read: list[str], within: tuple[str, ...] = ()
+             ) -> Iterator[str]:
+    """Arguments with each @file replaced by what it holds, read as a shell would; # is a comment.
+
+    read   gets the files
+    Raises Usage for one that cannot be read, or is no text.
+    """
+    for word in words:
+        if not word.startswith("@") or word == "@":
+            yield word
+            continue
+        file, shown = os.path.expanduser(word[1:]), printable(word, 200)
+        real = os.path.realpath(file)
+        if real in within:
+            raise Usage(f"{shown}: it includes itself. Take that line out")
+        if len(within) == DEEP:
+            raise Usage(f"{shown}: more than {DEEP} @files within each other")
+        try:
+            with open(file, "rb") as opened:
+                text = opened.read(LARGEST + 1).decode("utf-8-sig")
+        except (OSError, ValueError) as error:
+            if isinstance(error, UnicodeDecodeError):
+                raise Usage(f"{shown}: it is no text in UTF-8") from None
+            raise Usage(f"{shown}: {getattr(error, 'strerror', None) or error}; expected a "
+                        f"file of arguments. Paths start at {Path.cwd()}") from None
+        if len(text) > LARGEST:
+            raise Usage(f"{shown}: more than {LARGEST:,} bytes: no file of arguments")
+        read.append(file)
+        for at, line in enumerate(text.splitlines(), 1):
+            try:
+                found = shlex.split(line, comments=True)
+            except ValueError as error:
+                raise Usage(f"{shown}, line {at}: {error}: {printable(line, 60)!r}. Close the "
+                            "quote, or put the word into quotes of the other kind") from None
+            yield from expanded(found, read, (*within, real))
+
+
+def _named(args: argparse.Namespace) -> Iterator[str]:
+    """Files among the arguments: what a command may read."""
+    values: Iterable[Any] = (value for name, value in vars(args).items()
+                             if name not in ("save", "write"))
+    for value in values:
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and "\0" not in text:
+                head, py, _ = text.partition(".py")
+                yield from map(os.path.expanduser, (text, head + py))
+
+
+# --- how it ends ---------------------------------------------------------------------------------
+
+
+def _ended(error: BaseException) -> int:
+    """Say what happened; the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        tell(str(error) or "stopped; what was saved before is as it was")
+        return 130
+    if os.environ.get("ROOFLINE_TRACEBACK"):
+        tell("".join(traceback.format_exception(error)))
+    text, code = _words(error)
+    tell("\n".join(wrapped(f"error: {text}".splitlines())))
+    return code
+
+
+def _words(error: BaseException) -> tuple[str, int]:
+    """What is said of an error, and its code."""
+    if isinstance(error, Nowhere):
+        return str(error), NOWHERE
+    if _ours(error):
+        return str(error), BAD
+    if isinstance(error, MemoryError):
+        return "this machine's memory cannot hold it. Take smaller arrays, or a part", BAD
+    if isinstance(error, OSError):
+        name = f"{printable(error.filename, 200)}: " if error.filename else ""
+        return f"{name}{error.strerror or printable(error)}", BAD
+    return (f"{type(error).__name__}: {printable(error)}\n  This is a fault of the tool. "
+            "ROOFLINE_TRACEBACK=1 shows where; please report it"), FAULT
+
+
+def _ours(error: BaseException) -> bool:
+    """Whether the library says in its own words what is wrong: its classes, and those of figures.
+
+    So an error of an input need not be wrapped by a command.
+    """
+    if isinstance(error, Told) or type(error).__module__.startswith("roofline."):
+        return True
+    last = [*traceback.walk_tb(error.__traceback__)][-1:]
+    return type(error) is ValueError and any(
+        frame.f_globals.get("__name__", "").startswith("roofline.figures.") for frame, _ in last)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,44 @@
 """Signs of life while something takes long.
 
 Question  is it still at work, and at what?
-Answer    `with working("counting mlp"):` a line on stderr after two seconds, again as time goes on
+Answer    `with working("counting mlp") as at:` a line on stderr after two seconds, again as time
+          goes on; at("the next step") says a step at once
 Assumes   what is done needs no line of its own meanwhile
 Ignores   how much is left: nothing here knows that
 """
 
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from .answer import tell
 
 PATIENCE = 2.0  # s until the first line
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Say what is being done when it takes longer than PATIENCE; ever more seldom after that."""
-    done, began = threading.Event(), time.monotonic()
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Say what is being done when it takes longer than PATIENCE; ever more seldom after that.
 
-    def tell() -> None:
+    Gives a function that names the step it has come to.
+    """
+    done, began, steps = threading.Event(), time.monotonic(), [what]
+
+    def at(step: str) -> None:
+        steps.append(step)
+        tell(step)
+
+    def go_on() -> None:
         wait = PATIENCE
         while not done.wait(wait):
-            print(f"{what}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+            tell(f"{steps[-1]}: {time.monotonic() - began:.0f} s")
             wait = min(2 * wait, 60.0)
 
-    teller = threading.Thread(target=tell, daemon=True)
+    teller = threading.Thread(target=go_on, daemon=True)
     teller.start()
     try:
-        yield
+        yield at
     finally:
         done.set()
         teller.join()

@@ -17,7 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -90,6 +90,7 @@ class Bench:
     timeout_s    of each command
     kernel       what errors start with
     others       processes that held cores before it began, in words
+    tell         is told each step as it begins
     """
 
     folder: Path
@@ -97,6 +98,7 @@ class Bench:
     timeout_s: float
     kernel: str
     others: str = ""
+    tell: Callable[[str], None] = lambda step: None
 
     @property
     def log(self) -> Path:
@@ -107,12 +109,14 @@ class Bench:
 
         Raises CaptureError when it cannot start, does not end in time, or fails.
         """
+        self.tell(step)
         with self.log.open("ab") as log:
             self._ended(step, self.start(command, within, log))
         return "\n".join(self.words())
 
     def stdout(self, step: str, command: Sequence[str]) -> str:
         """The same, and its stdout alone: a summary is not to be mixed with what stderr says."""
+        self.tell(step)
         with (self.folder / ".stdout").open("w+b") as file:
             try:
                 self._ended(step, self.start(command, ".", file))

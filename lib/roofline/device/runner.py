@@ -79,7 +79,8 @@ def capture(kernel: Callable, /, *args: Any, lnc: int | None = None, core: int =
 def capture_launch(call: Launch, *, core: int = 0, **how: Any) -> store.Recording:
     """The same of a launch; the recording itself.
 
-    how   expect, tolerance, framework, dge, timeout_s: as `capture` has them
+    how   expect, tolerance, framework, dge, timeout_s: as `capture` has them; tell: a function
+          that is told each step as it begins
     """
     job = _job(call, [core], **how)
     with _bench(job, core) as bench:
@@ -164,6 +165,7 @@ class Job:
     """What is asked of a capture: `capture` says how it is meant.
 
     want   what the kernel has to give
+    tell   is told each step as it begins
     """
 
     call: Launch
@@ -172,6 +174,7 @@ class Job:
     framework: str | None
     dge: bool
     timeout_s: float
+    tell: Callable[[str], None]
 
     @property
     def chip(self) -> str:
@@ -180,14 +183,15 @@ class Job:
 
 def _job(call: Launch, cores: Sequence[int], *, expect: Any = None,
          tolerance: float | None = None, framework: str | None = None, dge: bool = False,
-         timeout_s: float = 900) -> Job:
+         timeout_s: float = 900, tell: Callable[[str], None] = lambda step: None) -> Job:
     """The job, when it can be done here. Raises CaptureError otherwise."""
     if framework not in (None, *FRAMEWORKS):
         raise CaptureError(f"{call.name}: framework: got {framework!r}; expected one of "
                            f"{', '.join(FRAMEWORKS)}")
     here = ready(call, cores)
+    tell("compute what it has to give, on NumPy" if expect is None else "count its source")
     want = wanted(call, here.chip or "", expect, tolerance)
-    return Job(call, here, want, framework, dge, timeout_s)
+    return Job(call, here, want, framework, dge, timeout_s, tell)
 
 
 def wanted(call: Launch, on: str, expect: Any, tolerance: float | None) -> Wanted:
@@ -230,7 +234,7 @@ def _bench(job: Job, core: int) -> Iterator[Bench]:
     try:
         with store.part() as folder:
             bench = Bench(folder, _environment(folder, here, call.lnc, core), job.timeout_s,
-                          call.name, ", ".join(map(str, here.others)))
+                          call.name, ", ".join(map(str, here.others)), job.tell)
             try:
                 (folder / "run" / "artifacts").mkdir(parents=True)
                 yield bench
