@@ -14,19 +14,21 @@ import ast
 import inspect
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import machine as machines
-from .. import nki, ops, units
+from .. import ops, units
 from ..count import Count
 from ..machine import Machine
-from ..nki import dtypes
 from ..table import Told, printable
 
 if TYPE_CHECKING:
     from ..device import Launch
+    from ..nki.run import Kernel
     from ..profile import Profile
 
 CALL = """\
@@ -36,8 +38,10 @@ CALL = """\
       a formula of the course: Matmul, MLP, SwiGLU, Attention, Elementwise, ...
   @call.txt
       the same from a file, one or more to a line; # starts a comment"""
-_ARRAY = re.compile(r"(\d+(?:x\d+)*):(\w+)$", re.ASCII)
-_NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)$", re.DOTALL)
+CHIPS = ("trn1", "inf2", "trn2")
+_ARRAY = re.compile(r"\d+(?:x\d+)*", re.ASCII)
+_SIZES = re.compile(r"[(\[]?\s*-?\d+\s*(?:[x*,:\u00d7]|[xX]\s*\d)", re.ASCII)  # meant as a shape
+_NAMED = re.compile(r"([A-Za-z_]\w*)=(.+)$", re.DOTALL)
 _OPERATORS: dict[type, Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Pow: operator.pow}
@@ -55,7 +59,7 @@ def add(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
     """
     parser.add_argument("call", nargs="+" if needed else "*", metavar="CALL",
                         help="a kernel with its arrays, an op, or @file (see below)")
-    parser.add_argument("--chip", choices=("trn1", "inf2", "trn2"),
+    parser.add_argument("--chip", choices=CHIPS,
                         help="the chip; otherwise the one here, or trn2")
     parser.add_argument("--lnc", type=int, choices=(1, 2),
                         help="physical cores of the logical core; 1 unless the call says 2")
@@ -67,6 +71,16 @@ def add(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
                              "again")
     parser.add_argument("--dtype", default=None, metavar="DTYPE",
                         help="the dtype of --flops and of the roof; otherwise the call's, or bf16")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """", did you mean w_up?", or nothing."""
+    known = {one.lower(): one for one in names}
+    found = get_close_matches(name.lower(), known, 1)
+    return f", did you mean {known[found[0]]}?" if found else ""
+
+
+# --- the call ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,64 +106,124 @@ def subject(args: argparse.Namespace) -> Subject | None:
     if not args.call:
         return None
     first, *rest = args.call
-    if ".py" in first:
-        return _kernel(first, rest, args.lnc)
-    if first in ops.__all__ and isinstance(getattr(ops, first), type) and issubclass(
-            getattr(ops, first), ops.Op):
+    if found := re.fullmatch(r"(.*\.py)(?::(.*))?", first, re.DOTALL):
+        return _kernel(found[1], found[2] or "", rest, args.lnc)
+    known = [name for name in ops.__all__ if _is_op(getattr(ops, name))]
+    if first in known:
         return _op(first, rest)
-    known = [name for name in ops.__all__ if isinstance(getattr(ops, name), type)
-             and issubclass(getattr(ops, name), ops.Op)]
-    raise CallError(f"{printable(first, 80)!r} is neither FILE.py:KERNEL nor an op; ops are "
-                    f"{', '.join(known)}")
+    shown = printable(first, 80)
+    if "=" in first:
+        raise CallError(f"{shown}: a call begins with its kernel, FILE.py:KERNEL, or with an op")
+    raise CallError(f"{shown!r} is neither FILE.py:KERNEL nor an op{near(first, known) or '.'} "
+                    f"Ops are {', '.join(known)}")
 
 
-def _kernel(first: str, rest: Iterable[str], lnc: int | None) -> Subject:
-    from ..device import launch
-    path, _, name = first.partition(".py")
-    module = nki.load(path + ".py")
-    kernels = kernels_of(module)
-    wanted = name.removeprefix(":")
-    if wanted not in kernels or not name.startswith(":"):
-        raise CallError(f"{printable(first, 80)}: " + (
-            f"no kernel {printable(wanted, 40)!r} in it" if wanted else "which kernel of it?")
-            + f" It has {', '.join(kernels) or 'none: decorate one with @nki.jit'}. Write "
-            f"{printable(path, 60)}.py:KERNEL")
-    arrays, parameters = _items(rest)
-    kernel = kernels[wanted]
-    names = list(inspect.signature(inspect.unwrap(kernel)).parameters)
-    for given in (*arrays, *parameters):
-        if given not in names:
-            raise CallError(f"{wanted} has no parameter {given!r}; its def line has "
-                            f"{', '.join(names)}")
-    ordered = [name for name in names if name in arrays]
-    if ordered != names[:len(ordered)]:
-        missing = next(name for name, had in zip(names, ordered, strict=False) if name != had)
-        raise CallError(f"{wanted}: {missing} is missing before {ordered[-1]}: arrays come first "
-                        f"on its def line. Give it as {missing}=SHAPE:DTYPE, such as "
-                        f"{missing}=512x1024:bf16")
-    call = launch(kernel, *(arrays[name] for name in ordered), lnc=lnc, **parameters)
-    shapes = ", ".join(f"{name} {'x'.join(map(str, arrays[name][0]))} {arrays[name][1]}"
-                       for name in ordered)
-    return Subject(f"{call.title} ({shapes})" + f", LNC={call.lnc}" * (call.lnc > 1), call=call)
+def _is_op(what: Any) -> bool:
+    """Whether it is made of numbers and names alone."""
+    return isinstance(what, type) and issubclass(what, ops.Op) and what not in (
+        ops.Op, ops.Chain, ops.Custom, ops.Named)
 
 
-def kernels_of(module: Any) -> dict[str, Any]:
+def kernels_in(path: str) -> dict[str, "Kernel"]:
+    """The kernels of a file, by name, in its order.
+
+    Raises CallError for a file that is not there, LoadError for one that is not Python or fails.
+    """
+    from .. import nki
+    file, shown = Path(path).expanduser(), printable(path, 200)
+    if not file.is_file():
+        beside = [str(file.with_name(one.name)) for one in file.parent.glob("*.py")]
+        guess = near(path, beside)
+        raise CallError(f"{shown}: no such file{guess or '.'} Paths count from where you are, "
+                        f"{Path.cwd()}, those inside an @file too")
+    return kernels_of(nki.load(path))
+
+
+def kernels_of(module: Any) -> dict[str, "Kernel"]:
     """The kernels of a loaded file, by name, in its order: what @nki.jit decorates."""
     from ..nki.run import Kernel
     return {name: one for name, one in vars(module).items() if isinstance(one, Kernel)}
 
 
+def parameters_of(kernel: "Kernel") -> Mapping[str, inspect.Parameter]:
+    """Of its def line."""
+    return inspect.signature(inspect.unwrap(kernel)).parameters
+
+
+def _kernel(path: str, name: str, rest: Iterable[str], lnc: int | None) -> Subject:
+    from ..device import launch
+    kernels, file = kernels_in(path), printable(path, 200)
+    if not kernels:
+        raise CallError(f"{file}: no kernel in it; put @nki.jit before the def of yours")
+    if name not in kernels:
+        bare = name.partition("[")[0]
+        raise CallError(f"{file}: " + (
+            f"which kernel? Write {file}:{next(iter(kernels))}." if not name else
+            f"{printable(name, 60)}: write {bare}, and --lnc=2 for two cores." if bare in kernels
+            else f"no kernel {printable(name, 60)!r}{near(name, kernels) or '.'}")
+            + f" It has {', '.join(kernels)}")
+    kernel = kernels[name]
+    if lnc and kernel.lnc not in (None, lnc):
+        raise CallError(f"--lnc={lnc}: {file} makes {name} for {kernel.lnc}, as "
+                        f"kernel[{kernel.lnc}]. Leave --lnc out, or name the kernel itself")
+    arrays, parameters = _items(rest)
+    _fits(name, file, parameters_of(kernel), arrays, parameters)
+    names = [one for one in parameters_of(kernel) if one in arrays]
+    call = launch(kernel, *(arrays[one] for one in names), lnc=lnc, **parameters)
+    shapes = ", ".join(f"{one} {'x'.join(map(str, arrays[one][0]))} {arrays[one][1]}"
+                       for one in names)
+    return Subject(f"{call.title} ({shapes})" + f", LNC={call.lnc}" * (call.lnc > 1), call=call)
+
+
+def _fits(kernel: str, file: str, wanted: Mapping[str, inspect.Parameter],
+          arrays: Collection[str], parameters: Mapping[str, Any]) -> None:
+    """Hold the arguments to the def line. Raises CallError."""
+    in_python = (f"The command line cannot say that; Python can: nki.run(nki.load({file!r})."
+                 f"{kernel}, ..., data=False)")
+    line = f"Its def line is {kernel}{_signature(wanted)}"
+    for name, value in parameters.items():
+        if not isinstance(value, int | float | str | None) or str(value).startswith(("[", "(")):
+            raise CallError(f"{kernel}: {name}={printable(value, 60)}: a parameter is a number, a "
+                            f"text, True, False or None. {in_python}")
+    kinds = {p.kind for p in wanted.values()}
+    for name in (*arrays, *parameters):
+        if name not in wanted and inspect.Parameter.VAR_KEYWORD not in kinds:
+            raise CallError(f"{kernel} has no parameter {name}{near(name, wanted) or '.'} {line}"
+                            + f". {in_python}" * (inspect.Parameter.VAR_POSITIONAL in kinds))
+    given = {*arrays, *parameters}
+    for name, one in wanted.items():
+        plain = one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        if plain and one.default is one.empty and name not in given:
+            raise CallError(f"{kernel}: {name} is missing. An array is {name}=SHAPE:DTYPE, such as "
+                            f"{name}=512x1024:bf16, anything else {name}=VALUE. {line}")
+    ordered = [name for name in wanted if name in arrays]
+    early = [name for name in list(wanted)[:len(ordered)] if name not in arrays]
+    if early:
+        raise CallError(f"{kernel}: {early[0]} stands before {ordered[-1]} on its def line and is "
+                        f"no array. {in_python}")
+
+
+def _signature(wanted: Mapping[str, inspect.Parameter]) -> str:
+    return printable(inspect.Signature(list(wanted.values())), 300)
+
+
 def _op(name: str, rest: Iterable[str]) -> Subject:
+    kind = getattr(ops, name)
+    wanted = inspect.signature(kind).parameters
     arrays, values = _items(rest)
+    line = f"It is {name}({', '.join(map(_default, wanted.values()))})"
+    for given in (*arrays, *values):
+        if given not in wanted:
+            raise CallError(f"{name} has no size {given}{near(given, wanted) or '.'} {line}")
     if arrays:
-        raise CallError(f"{name}: {next(iter(arrays))}: an op takes numbers, not arrays. Write "
-                        f"{name} followed by its sizes, NAME=VALUE")
-    try:
-        op = getattr(ops, name)(**values)
-    except TypeError as error:
-        raise CallError(f"{name}: {error}; it is {name}"
-                        f"{inspect.signature(getattr(ops, name))}") from None
-    return Subject(" ".join([name, *(f"{k}={v}" for k, v in values.items())]), op=op)
+        raise CallError(f"{name}: {next(iter(arrays))}: an op takes numbers, not arrays. {line}")
+    for missing in (one for one, p in wanted.items() if p.default is p.empty and one not in values):
+        raise CallError(f"{name}: {missing} is missing, such as {missing}=1024. {line}")
+    return Subject(" ".join([name, *(f"{k}={v}" for k, v in values.items())]), op=kind(**values))
+
+
+def _default(one: inspect.Parameter) -> str:
+    return one.name if one.default is one.empty else f"{one.name}={one.default}"
 
 
 def _items(rest: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -164,16 +238,40 @@ def _items(rest: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         name, value = named.groups()
         arrays.pop(name, None)
         parameters.pop(name, None)
-        if found := _ARRAY.match(value):
-            shape = tuple(map(int, found[1].split("x")))
-            try:
-                dtypes.of(found[2])
-            except (TypeError, ValueError) as error:
-                raise CallError(f"{name}={printable(value, 60)}: {error}") from None
-            arrays[name] = (shape, found[2])
+        if (array := _array(name, value)) is not None:
+            arrays[name] = array
         else:
             parameters[name] = _value(value)
     return arrays, parameters
+
+
+def _array(name: str, text: str) -> tuple[tuple[int, ...], str] | None:
+    """A shape and its dtype; None for what is not meant as one. Raises CallError for a slip."""
+    from ..nki import dtypes
+    said = f"{name}={printable(text, 60)}"
+    shape, colon, dtype = text.rpartition(":")
+    try:
+        known = bool(colon) and bool(dtypes.of(dtype))
+    except ValueError:
+        known = False
+    if not known and (not _SIZES.match(text) or text.startswith("[") and text.endswith("]")):
+        return None
+    sizes = re.findall(r"\d+", shape or text)
+    if any(len(size) > 18 for size in sizes):
+        raise CallError(f"{said}: a size of more than 18 digits; no memory holds that")
+    guess = "x".join(sizes) if sizes and all(map(int, sizes)) else "512x1024"
+    if not colon:
+        raise CallError(f"{said}: the dtype is missing. Write {name}={guess[:60]}:bf16, or what "
+                        "its elements are")
+    if not known:
+        raise CallError(f"{said}: no dtype {dtype!r}{near(dtype, _DTYPES) or '.'} Known are "
+                        f"{', '.join(_DTYPES)}, and NKI's own names")
+    if not _ARRAY.fullmatch(shape):
+        raise CallError(f"{said}: a shape is whole numbers joined by x, as in "
+                        f"{name}={guess[:60]}:{dtype}")
+    if not all(map(int, sizes)):
+        raise CallError(f"{said}: a size of 0; each is at least 1")
+    return tuple(map(int, sizes)), dtype
 
 
 def _value(text: str) -> Any:
@@ -185,6 +283,8 @@ def _value(text: str) -> Any:
 
 
 # --- the hand count ------------------------------------------------------------------------------
+
+_DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8_e4m3", "fp8_e5m2", "int8", "int32", "uint8")
 
 
 @dataclass(frozen=True)
@@ -219,18 +319,45 @@ class Hand:
         return Count(self.work, self.hbm_bytes)
 
 
-def hand(args: argparse.Namespace) -> Hand:
-    """The --flops and --bytes. Raises CallError for what is no number of either."""
+def hand(args: argparse.Namespace, count: Count | None = None) -> Hand:
+    """The --flops and --bytes.
+
+    count   the call's: a W without a dtype is of its dtype
+
+    Raises CallError for what is no number of either, an unknown dtype, a W without a dtype beside
+    a count of several.
+    """
+    usual = _work(args.dtype, f"--dtype {args.dtype}") if args.dtype else ""
     work: dict[str, int] = {}
     for text in args.flops:
+        what = f"--flops {printable(text, 80)}"
         dtype, value = _labelled(text)
-        dtype = dtype or args.dtype or "bf16"
-        work[dtype] = work.get(dtype, 0) + _amount(value, "FLOP", f"--flops {text}")
+        dtype = _work(dtype, what) if dtype else usual
+        if not dtype and count is not None and len(count.work) > 1:
+            each = " ".join(f"--flops={one}:W" for one in count.work)
+            raise CallError(f"{what}: the call works in {' and in '.join(count.work)}, and each "
+                            f"has a peak of its own. Say how much of each: {each}")
+        dtype = dtype or next(iter(count.work if count else ()), "bf16")
+        work[dtype] = work.get(dtype, 0) + _amount(value, "FLOP", what)
     transfers: dict[str, int] = {}
     for text in args.bytes:
         tensor, value = _labelled(text)
-        transfers[tensor] = transfers.get(tensor, 0) + _amount(value, "B", f"--bytes {text}")
+        what = f"--bytes {printable(text, 80)}"
+        transfers[tensor] = transfers.get(tensor, 0) + _amount(value, "B", what)
     return Hand(work, transfers)
+
+
+def _work(dtype: str, what: str) -> str:
+    """What FLOPs of a dtype are counted under: "bf16" of "bfloat16"."""
+    from ..nki import dtypes
+    known = {name for chip in CHIPS for name in machines.get(chip).peaks} | {*ops.BYTES}
+    if dtype in known:
+        return dtype
+    try:
+        return dtypes.of(dtype).work
+    except ValueError:
+        raise CallError(f"{what}: no dtype {printable(dtype, 40)!r}{near(dtype, known) or '.'} "
+                        f"Known are {', '.join(sorted(known))}") from None
 
 
 def _labelled(text: str) -> tuple[str, str]:
@@ -242,44 +369,56 @@ def _amount(text: str, unit: str, what: str) -> int:
     """A whole number of units: arithmetic, or a number with its unit."""
     try:
         value = _computed(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError):
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
         try:
             value = units.parse(text.strip(), unit)
         except units.UnitError as error:
-            raise CallError(f"{printable(what, 80)}: {error}; or arithmetic, such as "
-                            "2*512*1024*4096") from None
+            why = "no arithmetic, or too large" if set("*+()") & set(text) else error
+            raise CallError(f"{what}: {why}. Write a number of {unit} with or without a unit, or "
+                            "whole numbers with + - * / // **, such as 2*512*1024*4096") from None
     if not 0 <= value <= MOST:
-        raise CallError(f"{printable(what, 80)}: got {value:g} {unit}; expected 0 to {MOST:g}")
-    if value != round(value):
-        raise CallError(f"{printable(what, 80)}: got {value} {unit}; expected a whole number")
+        raise CallError(f"{what}: got {float(value):g} {unit}; expected 0 to {float(MOST):g}")
+    if abs(value - round(value)) > 1e-9 * value:  # 8.39 MB is whole, and no float says so
+        raise CallError(f"{what}: got {value} {unit}; expected a whole number")
     return round(value)
 
 
 def _computed(node: ast.expr) -> float:
-    """Of + - * / // ** and numbers; raises ValueError for anything else."""
+    """Of + - * / // ** and numbers; raises ValueError for anything else and what is too large."""
+    value: float
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return node.value  # type: ignore[return-value]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        value = node.value  # type: ignore[assignment]
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         left, right = _computed(node.left), _computed(node.right)
-        if isinstance(node.op, ast.Pow) and not 0 <= right <= 64:
-            raise ValueError("an exponent is 0 to 64")
-        if abs(left) > 10**40 or abs(right) > 10**40:
-            raise ValueError("too large")
-        return _OPERATORS[type(node.op)](left, right)  # type: ignore[no-any-return]
-    raise ValueError("not arithmetic")
+        if isinstance(node.op, ast.Pow) and right not in range(65):
+            raise ValueError("an exponent is a whole number, 0 to 64")
+        value = _OPERATORS[type(node.op)](left, right)
+    else:
+        raise ValueError("not arithmetic")
+    if abs(value) > 10**40:
+        raise ValueError("too large")
+    return value
 
 
 # --- the machine ---------------------------------------------------------------------------------
 
 
 def chip_of(args: argparse.Namespace, profile: "Profile | None" = None) -> str:
-    """The chip asked for, the profile's, the one here, or trn2."""
+    """The chip asked for, the profile's, the one here, or trn2.
+
+    Raises CallError for --lnc=2 and a chip without it.
+    """
     if args.chip:
-        return str(args.chip)
-    if profile is not None and profile.chip in ("trn1", "inf2", "trn2"):
-        return profile.chip
-    from ..device import chip_here
-    return chip_here("trn2")
+        chip = str(args.chip)
+    elif profile is not None and profile.chip in CHIPS:
+        chip = profile.chip
+    else:
+        from ..device import chip_here
+        chip = chip_here("trn2")
+    if args.lnc == 2 and machines.SAME_CORE.get(chip, chip) == "trn1":
+        raise CallError(f"--lnc=2: a logical core of {chip} is one physical core. Leave --lnc out, "
+                        "or say --chip=trn2")
+    return chip
 
 
 def core_of(args: argparse.Namespace, of: Subject | None = None,

@@ -8,16 +8,34 @@ Ignores   time: roof and predict
 
 import argparse
 import inspect
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import nki, units
+from .. import units
 from ..count import Count
-from ..table import aligned, wrapped
+from ..ops import BYTES
+from ..table import aligned, printable, wrapped
 from .answer import FINE, NO, Answer, Cell
-from .calls import CALL, CallError, Hand, Subject, chip_of, hand, kernels_of, subject
+from .calls import (
+    CALL,
+    CallError,
+    Hand,
+    Subject,
+    chip_of,
+    hand,
+    kernels_in,
+    near,
+    parameters_of,
+    subject,
+)
 from .calls import add as add_call
 from .working import working
+
+if TYPE_CHECKING:
+    from ..nki.run import Run
+    from ..nki.trace import Table
 
 EXAMPLES = f"""\
 calls
@@ -27,13 +45,16 @@ examples
   python -m roofline count mlp.py
       the kernels of a file, and what each is called with
   python -m roofline count mlp.py:mlp x=1024x2048:bf16 w=1024x4096:bf16
-      W, Q, I, each tensor's traffic, what is alive on chip
+      W, Q, I, each tensor's traffic, the sizes of the matmuls, what is alive on chip
+  python -m roofline count @call.txt --lines --save=lines.csv
+      which source line moved it; the CSV has the lines, too
   python -m roofline count @call.txt --flops=2*2048*1024*4096
       your W against the source's; ends with 1 where they differ
   python -m roofline count @call.txt --bytes=x:2*1024*2048 --bytes=w:2*1024*4096
       your table of transfers, tensor by tensor
   python -m roofline count Matmul M=2048 K=2048 N=2048 dtype=bf16 --save=count.json
       a formula in place of a kernel"""
+COLUMNS = ("tensor", "bytes", "read", "written", "crosses", "times")
 
 
 class Traffic(NamedTuple):
@@ -48,97 +69,238 @@ class Traffic(NamedTuple):
     def crosses(self) -> int:
         return self.read + self.written
 
+    @property
+    def times(self) -> float:
+        """How often it crosses, reads and writes together."""
+        return self.crosses / self.nbytes
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A call's count and what else is known of it.
+
+    by       what counted
+    tensors  in the order they came to be
+    notes    lines under the tables
+    data     more of it, by name
+    lines    a row a source line; () without a source
+    """
+
+    by: str
+    count: Count
+    tensors: Sequence[Traffic]
+    notes: Sequence[str] = ()
+    data: dict[str, Any] = field(default_factory=dict)
+    lines: "Table | tuple[()]" = ()
+
+
+class Entry(NamedTuple):
+    """A figure, and yours; None where you gave none."""
+
+    name: str
+    unit: str
+    counted: int
+    yours: int | None
+
+    @property
+    def differs(self) -> bool:
+        return self.yours not in (None, self.counted)
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_call(parser)
+    parser.add_argument("--lines", action="store_true",
+                        help="also by source line: how often each was issued, and what it moved")
 
 
 def answer(args: argparse.Namespace) -> Answer:
     if len(args.call) == 1 and args.call[0].endswith(".py"):
         return listed(args.call[0])
-    of, mine, chip = subject(args), hand(args), chip_of(args)
+    of, chip = subject(args), chip_of(args)
     assert of is not None  # the parser asks for a call
-    if of.call is None:
-        tensors = [Traffic(t.name, t.read_bytes // max(t.reads, 1) or t.write_bytes, t.read_bytes,
-                           t.write_bytes) for t in of.op.tensors]
-        return told(of, "the formula", of.count(chip), tensors, mine)
-    with working(f"counting {of.title}"):
-        run = of.call.counted(chip)
-    capacity = run.target.sbuf_partition_bytes * run.target.pmax
-    notes = [f"alive on chip at most {units.mebi(run.sbuf_peak_bytes)} of "
-             f"{units.mebi(capacity)} SBUF and {run.psum_peak_banks} of "
-             f"{run.target.psum_num_banks} PSUM banks" + " on a core" * (run.lnc > 1)
-             + f"; {sum(map(len, run.cores)):,} instructions", *map(str, run.warnings)]
-    tensors = [Traffic(t.name, t.bytes, t.read, t.written) for t in run.tensors]
-    return told(of, f"the source, on {run.target.name}", run.count, tensors, mine, notes,
-                {"sbuf_peak_bytes": run.sbuf_peak_bytes, "sbuf_bytes": capacity,
-                 "psum_peak_banks": run.psum_peak_banks})
+    found = of_source(of, chip) if of.call else of_formula(of)
+    if args.lines and not found.lines:
+        raise CallError(f"--lines: {of.title} is a formula and has no source lines. Leave it out, "
+                        "or give FILE.py:KERNEL")
+    return told(of, found, hand(args, found.count), args.lines)
 
 
 def listed(path: str) -> Answer:
-    """The kernels of a file, each with its def line."""
-    found = kernels_of(nki.load(path))
+    """The kernels of a file, each with its def line and the first line of its docstring."""
+    found = kernels_in(path)
     if not found:
-        raise CallError(f"{path}: no kernel in it: decorate one with @nki.jit")
-    rows = [(name, str(inspect.signature(inspect.unwrap(kernel)))) for name, kernel in
-            found.items()]
-    text = [f"{path}: {len(rows)} kernel{'s' * (len(rows) > 1)}",
-            *(f"  {name}{signature}" for name, signature in rows),
-            "Write the call with arrays as NAME=SHAPE:DTYPE, into a file if you like:",
-            f"  {path}:{rows[0][0]} NAME=512x1024:bf16 ..."]
-    return Answer("\n".join(text), {"file": path, "kernels": dict(rows)},
-                  [("kernel", "called with"), *rows])
+        raise CallError(f"{printable(path, 200)}: no kernel in it; put @nki.jit before the def of "
+                        "yours")
+    text, rows, name = [f"{path}: {len(found)} kernel{'s' * (len(found) > 1)}"], [], ""
+    for name, kernel in found.items():
+        signature = str(inspect.signature(inspect.unwrap(kernel)))
+        about = (inspect.getdoc(kernel) or "").partition("\n")[0]
+        rows.append((name, signature, about))
+        text += [f"  {name}{signature}", *[f"      {about}"] * bool(about)]
+    needed = [one.name for one in parameters_of(found[name]).values() if one.default is one.empty]
+    text += ["A call gives each array its shape and dtype, on the command line or in a file that "
+             "@FILE names:", f"  {path}:{name} {' '.join(f'{n}=SHAPE:DTYPE' for n in needed)}"]
+    return Answer("\n".join(wrapped(text)), {"file": path, "kernels": [
+        {"name": name, "called with": called, "about": about} for name, called, about in rows]},
+        [("kernel", "called with", "about"), *rows])
 
 
-def told(of: Subject, by: str, count: Count, tensors: Sequence[Traffic], mine: Hand,
-         notes: Sequence[str] = (), more: dict[str, int] | None = None) -> Answer:
-    """The count as text, data and table; your own beside it, where you gave one."""
-    differs = []
-    lines = [of.title, f"counted in {by}"]
-    work = [(f"W {dtype}" if len({*count.work, *mine.work}) > 1 else "W",
-             count.work.get(dtype, 0), mine.work.get(dtype, 0))
-            for dtype in sorted({*count.work, *mine.work})] or [("W", 0, 0)]
-    beside = bool(mine.work or mine.transfers)
-    cells = [("", "counted", *["yours", "difference"] * beside, "")]
-    for name, counted, own in work:
-        given = own if mine.work else None
-        cells.append(_row(name, counted, given, units.show(counted, "FLOP", 4), beside))
-        differs += [name] if given not in (None, counted) else []
-    given = mine.hbm_bytes if mine.transfers else None
-    cells.append(_row("Q", count.hbm_bytes, given, units.show(count.hbm_bytes, "B", 4), beside))
-    differs += ["Q"] if given not in (None, count.hbm_bytes) else []
-    lines += aligned(cells, left=(0, len(cells[0]) - 1), indent="  ")
-    lines.append(f"  I = W / Q = {units.show(count.intensity, 'FLOP/B', 4)}")
+# --- what is counted -----------------------------------------------------------------------------
 
+
+def of_formula(of: Subject) -> Counted:
+    """An op's, every operand as often as the op says."""
+    formulas = [f"{symbol} {text}" if text[:1] == "~" else f"{symbol} = {text}"
+                for symbol, text in of.op.formulas.items()]
+    notes = ["; ".join(formulas)]
+    if link := getattr(of.op, "link_bytes", 0):
+        notes.append(f"over the link to the next chip {link:,} B; Q is what crosses this chip's "
+                     "HBM")
+    return Counted("the formula", of.op.algorithmic, [
+        Traffic(t.name, t.elements * BYTES[t.dtype], t.read_bytes, t.write_bytes)
+        for t in of.op.tensors], notes, {"formulas": dict(of.op.formulas)})
+
+
+def of_source(of: Subject, chip: str) -> Counted:
+    """A kernel's, by running it on shapes alone; of both cores together at LNC=2."""
+    assert of.call is not None
+    with working(f"counting {of.title}"):
+        run = of.call.counted(chip)
+    capacity = run.target.sbuf_partition_bytes * run.target.pmax
+    issued, matmuls = sum(map(len, run.cores)), matmuls_of(run)
+    sizes = [f"{n:,} of {m['K']} x {m['M']} x {m['N']} {m['dtype']}" for m in matmuls
+             if (n := m["times"]) and not m["transpose"]]
+    flips = [m for m in matmuls if m["transpose"]]
+    notes = [f"matmuls: {joined(sizes) or 'none, so W = 0 and no compute roof binds'}"
+             + " (K x M x N), 2 K M N FLOP each" * bool(sizes)]
+    if flips:
+        flops = sum(m["times"] * m["flops"] for m in flips)
+        notes.append(f"transposes on the Tensor Engine: {sum(m['times'] for m in flips):,}, "
+                     f"{flops:,} FLOP that move data; W leaves them out, a profiler's raw FLOPs do "
+                     "not")
+    notes += [f"alive on chip at most {units.mebi(run.sbuf_peak_bytes)} of "
+              f"{units.mebi(capacity)} SBUF and {run.psum_peak_banks} of "
+              f"{run.target.psum_num_banks} PSUM banks" + ", on each core" * (run.lnc > 1)
+              + f"; {issued:,} instructions", *map(str, run.warnings)]
+    by = f"the source, on {run.target.name}" + ", both cores together" * (run.lnc > 1)
+    merged: dict[str, Traffic] = {}
+    for t in run.tensors:  # of one name there may be several
+        was = merged.get(t.name, Traffic(t.name, 0, 0, 0))
+        merged[t.name] = Traffic(t.name, was.nbytes + t.bytes, was.read + t.read,
+                                 was.written + t.written)
+    return Counted(by, run.count, [*merged.values()], notes, {
+        "cores": run.lnc, "instructions": issued, "matmuls": matmuls,
+        "sbuf_peak_bytes": run.sbuf_peak_bytes, "sbuf_bytes": capacity,
+        "psum_peak_banks": run.psum_peak_banks}, run.lines)
+
+
+def matmuls_of(run: "Run") -> list[dict[str, Any]]:
+    """Matmuls of a size and dtype, and how many of them: those most issued first."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for core in run.cores:
+        for work, _, _, writes, _ in core.issued:
+            if work.flops:
+                M, N = writes[0][1].P, writes[0][1].F
+                found[work.flops // (2 * M * N), M, N, work.dtype, work.transpose, work.flops] += 1
+    return [dict(zip(("K", "M", "N", "dtype", "transpose", "flops", "times"), (*size, times),
+                     strict=True)) for size, times in found.most_common()]
+
+
+def joined(texts: Sequence[str], most: int = 4) -> str:
+    """At most so many, and how many more there are."""
+    more = len(texts) - most
+    return ", ".join([*texts[:most], *[f"{more} more sizes"] * (more > 0)])
+
+
+# --- and beside yours ----------------------------------------------------------------------------
+
+
+def told(of: Subject, found: Counted, mine: Hand, lines: bool = False) -> Answer:
+    """The count as text, data and table; your own beside it, where you gave one.
+
+    lines   also by source line; then they are the table
+
+    Raises CallError for a tensor that the call does not have.
+    """
     named = {name: q for name, q in mine.transfers.items() if name}
-    columns = ("tensor", "bytes", "read", "written", "crosses", *["yours", "difference"] * bool(
-        named))
-    table: list[Sequence[Cell]] = [columns]
-    for t in tensors:
-        own_ = named.get(t.name, 0)
-        table.append((*t, t.crosses, *[own_, own_ - t.crosses] * 1)[:len(columns)])
-        differs += [t.name] if named and own_ != t.crosses else []
-    strange = [name for name in named if name not in {t.name for t in tensors}]
-    table += [(name, None, 0, 0, 0, named[name], named[name]) for name in strange]
-    differs += strange
-    lines += ["", *aligned([[f"{c:,}" if isinstance(c, int) else str(c or "-") for c in row]
-                            for row in table], left=(0,), indent="  ")]
-    says = {True: f"yours differs in {', '.join(dict.fromkeys(differs))}: walk the loops of that "
-                  "line and count each transfer times how often it is issued",
-            False: "yours agrees"}[bool(differs)] if beside else ""
-    lines += ["", *wrapped([*filter(None, [says]), *notes])]
-    data: dict[str, Any] = {"subject": of.title, "by": by, "kind": "derived", "work": dict(count.work),
-            "flops": count.flops, "hbm_read_bytes": count.hbm_read_bytes,
-            "hbm_write_bytes": count.hbm_write_bytes, "hbm_bytes": count.hbm_bytes,
-            "intensity": count.intensity if count.hbm_bytes else None, **(more or {}),
-            "tensors": [dict(zip(columns, row, strict=True)) for row in table[1:]],
-            "notes": list(notes)}
+    have = [t.name for t in found.tensors]
+    for name in named:
+        if name not in have:
+            raise CallError(f"--bytes {name}: the call has no such tensor{near(name, have) or '.'} "
+                            f"It has {', '.join(have)}")
+    count, beside = found.count, bool(mine.work or mine.transfers)
+    sums = entries(count, mine)
+    each = [Entry(t.name, "B", t.crosses, named.get(t.name, 0) if named else None)
+            for t in found.tensors]
+    differs = [[one.name for one in some if one.differs] for some in (sums, each)]
+    table: list[Sequence[Cell]] = [(*COLUMNS, *("yours", "difference") * bool(named))]
+    for t, one in zip(found.tensors, each, strict=True):
+        own = () if one.yours is None else (one.yours, one.yours - t.crosses)
+        table.append((*t, t.crosses, t.times, *own))
+
+    text = [of.title, f"counted in {found.by}", *summed(sums, beside),
+            f"  I = W / Q = {units.show(count.intensity, 'FLOP/B', 4)}", "",
+            *aligned([[shown(cell) for cell in row] for row in table], left=(0,), indent="  ")]
+    if lines and found.lines:
+        text += ["", *(f"  {row}" for row in repr(replace(found.lines, notes=())).splitlines())]
+    text += ["", *wrapped([*[verdict(*differs)] * beside, *found.notes])]
+    data: dict[str, Any] = {
+        "subject": of.title, "by": found.by, "kind": "derived", "work": dict(count.work),
+        "flops": count.flops, "hbm_read_bytes": count.hbm_read_bytes,
+        "hbm_write_bytes": count.hbm_write_bytes, "hbm_bytes": count.hbm_bytes,
+        "intensity": count.intensity if count.hbm_bytes else None, **found.data,
+        "tensors": [dict(zip(table[0], row, strict=True)) for row in table[1:]],
+        "lines": [line_of(row) for row in found.lines], "notes": list(found.notes)}
     if beside:
-        data["yours"] = {"work": dict(mine.work), "hbm_bytes": given,
-                         "differs": list(dict.fromkeys(differs))}
-    return Answer("\n".join(lines).rstrip(), data, table, code=NO if differs else FINE)
+        data["yours"] = {"work": dict(mine.work), "differs": differs[0],
+                         "tensors_differ": differs[1],
+                         "hbm_bytes": mine.hbm_bytes if mine.transfers else None}
+    if lines and found.lines:
+        table = [tuple(data["lines"][0]), *(tuple(row.values()) for row in data["lines"])]
+    return Answer("\n".join(text).rstrip(), data, table, code=NO if any(differs) else FINE)
 
 
-def _row(name: str, counted: int, own: int | None, shown: str, beside: bool) -> tuple[str, ...]:
-    yours = ("-", "-") if own is None else (f"{own:,}", f"{own - counted:+,}")
-    return (name, f"{counted:,}", *(yours if beside else ()), shown)
+def entries(count: Count, mine: Hand) -> list[Entry]:
+    """W, by dtype where there are several, and Q."""
+    dtypes = sorted({*count.work, *mine.work})
+    rows = [Entry("W" if len(dtypes) == 1 else f"W {dtype}", "FLOP", count.work.get(dtype, 0),
+                  mine.work.get(dtype, 0) if mine.work else None) for dtype in dtypes]
+    return [*(rows or [Entry("W", "FLOP", 0, None)]),
+            Entry("Q", "B", count.hbm_bytes, mine.hbm_bytes if mine.transfers else None)]
+
+
+def summed(sums: Iterable[Entry], beside: bool) -> list[str]:
+    """W and Q as a table; `beside`: with columns for yours."""
+    cells = [("", "counted", *("yours", "difference") * beside, "")]
+    for one in sums:
+        own = ("-", "-") if one.yours is None else (
+            f"{one.yours:,}", f"{one.yours - one.counted:+,}")
+        cells.append((one.name, f"{one.counted:,}", *own * beside,
+                      units.show(one.counted, one.unit, 4)))
+    return aligned(cells, left=(0, len(cells[0]) - 1), indent="  ")
+
+
+def verdict(sums: Sequence[str], tensors: Sequence[str]) -> str:
+    """What differs, of W and Q and of the tensors, and what to do about it."""
+    if not sums and not tensors:
+        return "yours agrees"
+    work = any(name != "Q" for name in sums)
+    advice = [
+        *["W is 2 K M N of each matmul times how often it is issued, transposes left out"] * work,
+        *["walk the loops of each transfer and count its bytes times how often it is issued"] * (
+            "Q" in sums or bool(tensors))]
+    where = [*sums, *[f"tensor {name}" for name in tensors]]
+    return f"yours differs in {', '.join(where)}: {'; '.join(advice)}"
+
+
+def shown(cell: Cell) -> str:
+    """A cell of the table of tensors: bytes with commas, times as 4x."""
+    return f"{cell:,}" if isinstance(cell, int) else (
+        f"{units.significant(cell)}x" if isinstance(cell, float) else str(cell))
+
+
+def line_of(row: Any) -> dict[str, Cell]:
+    """A row of run.lines as plain values."""
+    return {"line": str(row.line), "instruction": row.opcode, "times": row.instructions,
+            "read": row.read, "written": row.written, "flops": row.flops,
+            "transpose_flops": row.transpose_flops, "source": row.line.text}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..count import Count
-from ..table import aligned
+from ..table import Told, aligned
 
 # Bytes of one element.
 BYTES: Mapping[str, int] = {
@@ -13,7 +13,7 @@ BYTES: Mapping[str, int] = {
 }
 
 
-class ShapeError(ValueError):
+class ShapeError(Told, ValueError):
     """A shape or dtype an op cannot have."""
 
 

@@ -33,7 +33,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Affine2D
 
 from .. import units
-from ..table import aligned
+from ..table import Told, aligned
 
 INK = "ink"
 # name: (light, dark, where no stylesheet is: readable on white and on black)
@@ -87,7 +87,7 @@ Spot = tuple[float, float, float, Side, float]  # cost, baseline x, y, alignment
 Spots = Callable[[float], Iterable[Spot]]  # width of a text -> where it might stand
 
 
-class PlotError(ValueError):
+class PlotError(Told, ValueError):
     """Something that cannot be drawn: not positive, not finite, an unknown kind or name."""
 
 
