@@ -34,7 +34,7 @@ from .profile import (
 from .working import working
 
 if TYPE_CHECKING:
-    from ..gaps import Ledger, Row
+    from ..gaps import Difference, Ledger, Lines, Row
     from ..plot import Picture
     from ..profile import Profile
 
@@ -121,9 +121,8 @@ def answer(args: argparse.Namespace) -> Answer:
             other = other.window(*window)
         before = made(other, there, count, ledger.roof)
         change = ledger - before
-        lines += _change(change)
-        table = [("cause", "before_ns", "after_ns", "change_ns"), *(
-            (cause, was, now, now - was) for cause, (was, now) in change.causes.items())]
+        lines += changes(change)
+        table = changed(change)
         data["against"] = {**about(other, there), **entries(before)}
         data["change"] = {"t": ledger.t - before.t, "t_best": ledger.t_best - before.t_best,
                           "causes": {cause: change[cause] for cause in change.causes}}
@@ -246,7 +245,7 @@ def advice(of: "Ledger") -> list[str]:
     return lines
 
 
-def _by_line(of: Any) -> list[str]:
+def _by_line(of: "Lines") -> list[str]:
     """Causes by source line, the largest first."""
     cells = [("time", "share", "line", "causes")]
     for line, causes in of.by_line.items():
@@ -258,7 +257,8 @@ def _by_line(of: Any) -> list[str]:
     return aligned(cells, left=(2, 3), indent="  ")
 
 
-def _change(of: Any) -> list[str]:
+def changes(of: "Difference") -> list[str]:
+    """What changed between two ledgers as lines, the largest change first."""
     cells = [("before", "after", "change", "cause")]
     order = sorted(of.causes, key=lambda cause: -abs(of[cause]))
     for name, (was, now) in [*((cause, of.causes[cause]) for cause in order),
@@ -290,3 +290,9 @@ def stretches(of: "Ledger") -> list[Sequence[Cell]]:
         table.append((row.cause, row.time, row.share, None, None, None))
         table += [(row.cause, None, None, *map(int, one)) for one in row.stretches]
     return table
+
+
+def changed(of: "Difference") -> list[Sequence[Cell]]:
+    """A line a cause: before, after, and what it took more; ns."""
+    return [("cause", "before_ns", "after_ns", "change_ns"), *(
+        (cause, was, now, now - was) for cause, (was, now) in of.causes.items())]
