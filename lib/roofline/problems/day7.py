@@ -76,8 +76,9 @@ def _apart(part: Part, *, least: int = 3) -> Part:
 
 
 def _intensity(W: float, Q: float, name: str = "I", label: str = "",
-               slips: Mapping[str, float] | None = None, follows: Any = None) -> Part:
-    return Part(name, W / Q, "FLOP/B", f"W / Q = {flop(W)} / {byte(Q)}",
+               slips: Mapping[str, float] | None = None, follows: Any = None,
+               symbol: str = "Q") -> Part:
+    return Part(name, W / Q, "FLOP/B", f"W / {symbol} = {flop(W)} / {byte(Q)}",
                 {UPSIDE_DOWN: Q / W, ONE_FLOP: W / 2 / Q,
                  "divided by elements, not by bytes": 2 * W / Q, **(slips or {})},
                 label=label, follows=follows)
@@ -134,7 +135,7 @@ def open_crossover(P: float, BW: float, D: int, B: int) -> Iterator[AnyPart]:
         "bandwidth of {spec}. Its matmuls contract over K = {K} rows. A copy kernel reads {size} "
         "from HBM and writes them back in {T}. Find the rate that K leaves, the measured BW, and "
         "the ridge by these two. Which bandwidth does a point left of the ridge get?",
-    fixed=dict(P=60e12, spec=400e9, K=96, size=48e6, T=300e-6),
+    fixed=dict(P=70e12, spec=400e9, K=96, size=48e6, T=300e-6),
     units=dict(P="FLOP/s", spec="B/s", size="B", T="s"),
     draw=lambda r: dict(K=r.choice((32, 48, 80, 112)), size=r.choice((24e6, 36e6, 52e6)),
                         T=r.choice((310e-6, 340e-6))))
@@ -326,10 +327,11 @@ def same_roof(P: float, BW: float, W: float, Q_fused: float, Q_unfused: float,
     t_flop, few, many = W / P, Q_fused / BW, Q_unfused / BW
     if Q_fused >= Q_unfused:
         raise ValueError("Q_fused has to be below Q_unfused")
-    yield day2._best(W, Q_unfused, P, BW, label="T_best, three kernels")
+    part = day2._best(W, Q_unfused, P, BW, label="T_best, three kernels")
+    yield replace(part, why=part.why.replace("Q /", "Q_unfused /"))
     for name, who, t_byte in (("fused", "one kernel", few), ("unfused", "three kernels", many)):
-        yield replace(day5._worst(t_flop, t_byte, f"worst_{name}", f"No overlap, {who}", (0, 0)),
-                      follows=None)
+        part = day5._worst(t_flop, t_byte, f"worst_{name}", f"No overlap, {who}", (0, 0))
+        yield replace(part, why=part.why.replace("Q /", f"Q_{name} /"), follows=None)
     saved = (Q_unfused - Q_fused) / BW
     yield Part("saved", saved, "s", f"(Q_unfused - Q_fused) / BW = ({byte(Q_unfused)} - "
                f"{byte(Q_fused)}) / {band(BW)}\nW / P is in both sums, so it is not in the "
@@ -402,7 +404,7 @@ DTYPES = ("bf16", "fp16", "fp32")
     ask="Step 1, pick a kernel. A matmul of {M} × {K} by {K} × {N} in {dtype}. Find W, the fewest "
         "bytes Q that it can move, and I at that Q. Which description of a kernel can be counted? "
         + _yours("own_pick", "M=..., K=..., N=..., dtype=..."),
-    fixed=dict(M=SIZES["B"], K=SIZES["D"], N=SIZES["F"], dtype="bf16"), one_of=dict(dtype=DTYPES),
+    fixed=dict(M=3072, K=768, N=1792, dtype="bf16"), one_of=dict(dtype=DTYPES),
     draw=lambda r: dict(M=r.choice((384, 512, 1536)), K=r.choice((640, 768, 1280)),
                         N=r.choice((896, 2560, 3584)), dtype=r.choice(DTYPES)))
 def own_pick(M: int, K: int, N: int, dtype: str) -> Iterator[AnyPart]:
@@ -436,9 +438,9 @@ COUNT = W // (2 * ROWS * TILE * BLOCK)
     "day7.own_work",
     ask="Step 2, W. By the shapes a kernel does W = {W} in {dtype}. Its code, or its profile, has "
         "{count} matmul instructions, each with K = {K} rows and M = {M} columns of the stationary "
-        "tile and N = {N} of the moving one; {passes} of them make one product. How many FLOPs is "
-        "one instruction? How many do all of them add up to, with a product counted once? What is "
-        "that over W? At the {dtype} peak of a {chip} core, how long is W / P? Do the two counts "
+        "tile and N = {N} of the moving one. Instructions to one product: {passes}. How many FLOPs "
+        "is one instruction? How many do all of them add up to, with a product counted once? What "
+        "is that over W? At the {dtype} peak of a {chip} core, how long is W / P? Do the two counts "
         "agree? " + _yours("own_work", "W=..., count=..., K=..., M=..., N=..., passes=..., "
                            "chip=..., dtype=..."),
     fixed=dict(W=float(W), count=COUNT, K=ROWS, M=TILE, N=BLOCK, passes=1, chip="trn2",
@@ -524,7 +526,7 @@ def own_traffic(load_1: float, times_1: int, load_2: float, times_2: int, load_3
     yield _apart(Part("written", written, "B", f"size × times = {byte(store)} × {times_store:,}",
                       {"one store, not all": store, "written and read back": 2 * written,
                        "elements counted, not bytes": written / 2,
-                       "the bytes that are read": read}, label="Bytes written"))
+                       "the loads, not the stores": read}, label="Bytes written"))
     yield _apart(Part("Q", read + written, "B", f"read + written = {byte(read)} + {byte(written)}",
                       {"the stores left out: they cross HBM as well": read,
                        "the loads left out": written,
@@ -579,10 +581,10 @@ own_entitlement = _own(own_entitlement, W=NO_MATMUL)
 @problem(
     "day7.own_elements",
     ask="Step 4 for a kernel without matmuls: a copy, a softmax, a depthwise convolution. Its "
-        "engine takes {n} elements, {passes} times each, at {rate}; it moves Q = {Q} at BW = "
-        "{BW}. How long do the bytes take, and how long the engine? Which roof binds? Find T_best "
-        "and T_worst. " + _yours("own_elements", "n=..., passes=..., Q=..., rate=..., BW=..."),
-    fixed=dict(n=SIZES["B"] * SIZES["F"], passes=1, Q=4.0 * SIZES["B"] * SIZES["F"],
+        "engine takes {n} elements in a pass, passes: {passes}, at {rate}; the kernel moves Q = "
+        "{Q} at BW = {BW}. How long do the bytes take, and how long the engine? Which roof binds? "
+        "Find T_best and T_worst. " + _yours("own_elements", "n=..., passes=..., Q=..., rate=..., BW=..."),
+    fixed=dict(n=7 * 2**20, passes=1, Q=28.0 * 2**20,
                rate=CORE.facts["scalar_width"].value * CORE.facts["scalar_clock"].value, BW=BW),
     units=dict(Q="B", rate="element/s", BW="B/s"),
     draw=lambda r: dict(n=r.choice((2, 3, 6, 12)) * 2**20, passes=r.choice((1, 3, 4, 9)),
@@ -734,7 +736,7 @@ own_counters = _own(
         "is it, and what is the T_best of that one? At which intensity does the measured point go, "
         "to lie straight below the entitled one? " + _yours(
             "own_point", "W=..., Q=..., P=..., BW=..., T=..., seen=..."),
-    fixed=dict(KERNEL, T=1.25 * FUSED.flops / P, seen=Q + 2.0 * SIZES["D"] * SIZES["F"]),
+    fixed=dict(KERNEL, T=1.25 * W / P, seen=Q + 2.0 * SIZES["D"] * SIZES["F"]),
     units=dict(KERNEL_UNITS, T="s", seen="B"),
     draw=lambda r: (lambda W, Q: dict(W=W, Q=Q, T=r.choice((1.3, 1.7, 2.4)) * max(
         W / P, Q / BW), seen=Q * r.choice((1.2, 1.45, 1.7))))(
@@ -757,8 +759,8 @@ def own_point(P: float, BW: float, W: float, Q: float, T: float, seen: float,
     yield _share("mfu", W / P, T, f"W / T / P = {flop(W)} / {time(T)} / {rate_(P)}", "W / T / P",
                  {"the bytes' time over T": Q / BW / T, ONE_FLOP: W / T / P / 2,
                   "P of all 8 cores": W / T / P / CORES}, follows=("/", "rate", P))
-    yield _intensity(W, seen, "I_seen", "I by the profiler's bytes", {"the hand count's bytes":
-                                                                      W / Q})
+    yield _intensity(W, seen, "I_seen", "I by the profiler's bytes",
+                     {"the hand count's bytes": W / Q}, symbol="seen")
     yield _apart(Part("best_seen", best_seen, "s", f"max(W / P, seen / BW) = max({time(W / P)}, "
                       f"{time(seen / BW)})",
                       {"the shorter of the two times": min(W / P, seen / BW),
@@ -785,8 +787,8 @@ own_point = _own(own_point, W=NO_MATMUL)
         "{overlap}, busy but slow {slow}. How large is the gap? How much of it has no place yet "
         "(below 0: counted twice), and which share? What comes next? " + _yours(
             "own_sum", "T=..., T_best=..., fixed=..., idle=..., overlap=..., slow=..."),
-    fixed=dict(T=1.5 * FUSED.flops / P, T_best=FUSED.flops / P, fixed=20e-6, idle=60e-6,
-               overlap=Q / BW, slow=35e-6),
+    fixed=dict(T=1.4 * W / P, T_best=W / P, fixed=15e-6, idle=45e-6, overlap=Q / BW,
+               slow=25e-6),
     units=dict.fromkeys(("T", "T_best", "fixed", "idle", "overlap", "slow"), "s"),
     draw=lambda r: (lambda best, found: dict(
         T=best + sum(found) * r.choice((1.0, 1.25, 1.4)), T_best=best,
@@ -833,14 +835,14 @@ def own_sum(T: float, T_best: float, fixed: float, idle: float, overlap: float, 
 
 @problem(
     "day7.own_change",
-    ask="Step 9, change one thing. W = {W}, Q = {Q}, P = {P}, BW = {BW}. A tensor of {size} that "
-        "crossed HBM {before} times is to cross {after} times after a change of tiling. Predict "
+    ask="Step 9, change one thing. W = {W}, Q = {Q}, P = {P}, BW = {BW}. A tensor of {size} "
+        "crosses HBM {before} × now, and {after} × after a change of tiling. Predict "
         "the new Q, I, T_best and T_worst. Then a profile shows {seen} over HBM. How many bytes "
         "more than predicted is that? Did the prediction of Q hold, within 1%? " + _yours(
             "own_change", "W=..., Q=..., P=..., BW=..., size=..., before=..., after=..., "
             "seen=..."),
     fixed=dict(KERNEL, size=4.0 * SIZES["D"] * SIZES["F"], before=1, after=4,
-               seen=Q + 2 * 4.0 * SIZES["D"] * SIZES["F"]),
+               seen=Q + 7 * 2.0 * SIZES["D"] * SIZES["F"]),
     units=dict(KERNEL_UNITS, size="B", seen="B"),
     draw=lambda r: (lambda size, before, after, held: dict(
         W=r.choice((3e9, 8e9, 19e9)), Q=12e6 + size * before, size=size, before=before,
@@ -865,11 +867,12 @@ def own_change(P: float, BW: float, W: float, Q: float, size: float, before: int
                       label="Predicted Q"))
     yield _apart(_intensity(W, new, "I_new", "Predicted I", {"the old Q": W / Q,
                             "the bytes that the profile shows": W / seen},
-                            follows=("/", W, "Q_new")))
-    yield replace(day2._best(W, new, P, BW, "T_best", "Predicted T_best"),
-                  follows=("max", W / P, ("/", "Q_new", BW)))
-    yield day5._worst(W / P, new / BW, "T_worst", "Predicted T_worst",
-                      (W / P, ("/", "Q_new", BW)))
+                            follows=("/", W, "Q_new"), symbol="Q_new"))
+    for part in (day2._best(W, new, P, BW, "T_best", "Predicted T_best",
+                            ("max", W / P, ("/", "Q_new", BW))),
+                 day5._worst(W / P, new / BW, "T_worst", "Predicted T_worst",
+                             (W / P, ("/", "Q_new", BW)))):
+        yield replace(part, why=part.why.replace("Q / BW", "Q_new / BW"))
     yield _apart(Part("missed", seen - new, "B", f"seen - Q_new = {digits(seen)} - {digits(new)}",
                       {"against the old Q": seen - Q, "all that is seen": seen,
                        "the predicted Q": new, ELEMENTS: (seen - new) / 2,
@@ -1373,7 +1376,9 @@ RAW, TRANSPOSE, READ, WRITTEN = 285_212_672, 83_886_080, 491_520, 131_072
 SLOTS = (585e-9, 3469e-9)    # of the transposes: 4 in bf16, then 16 in fp32
 RELEASE, THROTTLED, LEDGER = 28559e-9, 4383e-9, 2167e-9
 ATTENTION = 4 * S * S * d_HEAD
-THEIRS = "(Published figures of a trn2 capture by others.) "
+PUBLISHED, MADE_UP = "published, a trn2 capture by others", "made up for practice"
+FIGURES = dict(figures=(PUBLISHED, MADE_UP, "your own"))
+SAID = " (Figures: {figures}.)"
 FP32_P = CORE.peak("fp32")
 
 
@@ -1382,11 +1387,12 @@ FP32_P = CORE.peak("fp32")
     ask="A capture of an attention kernel takes {T}. Its first DMA transfer is issued at {issue} "
         "and its first matmul starts at {first}. How long is it before the first matmul? How much "
         "of that is after the first issue (fill)? Which share of the whole time is over when the "
-        "first matmul starts? What happens before the first issue?",
-    fixed=STRANGER, units=dict.fromkeys(STRANGER, "s"),
-    draw=lambda r: dict(T=r.choice((41e-6, 58e-6, 73e-6)), issue=r.choice((12.6e-6, 14.4e-6)),
+        "first matmul starts? What happens before the first issue?" + SAID,
+    fixed=dict(STRANGER, figures=PUBLISHED), units=dict.fromkeys(STRANGER, "s"), one_of=FIGURES,
+    draw=lambda r: dict(figures=MADE_UP, T=r.choice((41e-6, 58e-6, 73e-6)),
+                        issue=r.choice((12.6e-6, 14.4e-6)),
                         first=r.choice((16.9e-6, 18.2e-6, 20.5e-6))))
-def stranger_start(T: float, issue: float, first: float) -> Iterator[AnyPart]:
+def stranger_start(T: float, issue: float, first: float, figures: str) -> Iterator[AnyPart]:
     if not issue < first < T:
         raise ValueError("issue, first and T come in this order")
     yield _apart(Part("before", first, "s", f"first = {ns(first)}",
@@ -1414,14 +1420,15 @@ def stranger_start(T: float, issue: float, first: float) -> Iterator[AnyPart]:
         "{raw} FLOP in all, the time {T}. The turns stand in two stretches of {t1} and {t2}, in "
         "which nothing else runs on the array. How many FLOPs are they counted as, and which part "
         "of Raw Flops is that? How long do they take, and which share of the time? How could they "
-        "be avoided?",
-    fixed=dict(count=20, raw=RAW, t1=SLOTS[0], t2=SLOTS[1], T=STRANGER["T"]),
+        "be avoided?" + SAID,
+    fixed=dict(count=20, raw=RAW, t1=SLOTS[0], t2=SLOTS[1], T=STRANGER["T"], figures=PUBLISHED),
+    one_of=FIGURES,
     units=dict.fromkeys(("t1", "t2", "T"), "s"),
     draw=lambda r: (lambda count: dict(
-        count=count, raw=2 * count * TILE**3 + r.choice((3, 5, 8)) * 67_108_864,
+        figures=MADE_UP, count=count, raw=2 * count * TILE**3 + r.choice((3, 5, 8)) * 67_108_864,
         t1=r.choice((0.7e-6, 1.1e-6)), t2=r.choice((2.6e-6, 4.2e-6)),
         T=r.choice((29e-6, 52e-6))))(r.choice((8, 24, 32))))
-def stranger_transposes(count: int, raw: int, t1: float, t2: float, T: float,
+def stranger_transposes(count: int, raw: int, t1: float, t2: float, T: float, figures: str,
                         ) -> Iterator[AnyPart]:
     flops, time_ = 2 * count * TILE**3, t1 + t2
     if flops >= raw or time_ >= T:
@@ -1457,12 +1464,14 @@ def stranger_transposes(count: int, raw: int, t1: float, t2: float, T: float,
         "Raw Flops {raw}, of them Transpose Flops {transpose}. What is left without transposes, "
         "and how many W is it? If all of W ran at P = {P}, how long would it take? The first "
         "product runs in bf16 and the second in fp32, at P_fp32 = {P_fp32}: how long now? Which "
-        "product was counted twice? " + THEIRS,
-    fixed=dict(W=ATTENTION, raw=RAW, transpose=TRANSPOSE, P=P, P_fp32=FP32_P),
+        "product was counted twice?" + SAID,
+    fixed=dict(W=ATTENTION, raw=RAW, transpose=TRANSPOSE, P=P, P_fp32=FP32_P, figures=PUBLISHED),
+    one_of=FIGURES,
     units=dict(P="FLOP/s", P_fp32="FLOP/s"),
-    draw=lambda r: (lambda W, turn: dict(W=W, raw=W * 3 // 2 + turn, transpose=turn))(
+    draw=lambda r: (lambda W, turn: dict(figures=MADE_UP, W=W, raw=W * 3 // 2 + turn,
+                                         transpose=turn))(
         r.choice((2, 3, 4, 6)) * 67_108_864, r.choice((6, 12, 16, 28)) * 4_194_304))
-def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float,
+def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float, figures: str,
                     ) -> Iterator[AnyPart]:
     useful, half = raw - transpose, W / 2
     if useful <= 0:
@@ -1504,16 +1513,18 @@ def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float,
         "clock is {clock}. How far apart would they start at the full clock? Which share of the "
         "clock was allowed? The first matmul starts at {first} and the throttle event 8 of 8 is "
         "at {release}: how long is that? Useful matmuls fill {useful} of it: how much of that was "
-        "lost? What does 8 of 8 say?",
+        "lost? What does 8 of 8 say?" + SAID,
     fixed=dict(N=WIDE, clock=FACTS["tensor_clock"], interval=426.5e-9, first=STRANGER["first"],
-               release=RELEASE, useful=THROTTLED),
+               release=RELEASE, useful=THROTTLED, figures=PUBLISHED),
+    one_of=FIGURES,
     units=dict(clock="Hz", interval="s", first="s", release="s", useful="s"),
     draw=lambda r: (lambda N, share: dict(
-        N=N, interval=N / FACTS["tensor_clock"] / share, first=r.choice((15.8e-6, 18.1e-6)),
+        figures=MADE_UP, N=N, interval=N / FACTS["tensor_clock"] / share,
+        first=r.choice((15.8e-6, 18.1e-6)),
         release=r.choice((23.9e-6, 31.3e-6)), useful=r.choice((2.9e-6, 3.7e-6))))(
         r.choice((256, 384, 512)), r.choice((0.375, 0.5, 0.625))))
 def stranger_throttle(N: int, clock: float, interval: float, first: float, release: float,
-                      useful: float) -> Iterator[AnyPart]:
+                      useful: float, figures: str) -> Iterator[AnyPart]:
     full = N / clock
     limit, long = full / interval, release - first
     if not full < interval or not 0 < useful <= long:
@@ -1555,12 +1566,14 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
     ask="Attention with S = {S} and d = {d}: q, k and v are read and the output is written, in "
         "bf16, each once. What is Q by hand? The profiler says {read} bytes read and {written} "
         "written: what is that in all, and how much more than Q? An identity matrix of 128 × 128 "
-        "to turn tiles: how many bytes is it in bf16, and in fp32? What explains the difference? "
-        + THEIRS,
-    fixed=dict(S=S, d=d_HEAD, read=READ, written=WRITTEN),
-    draw=lambda r: (lambda S, d: dict(S=S, d=d, read=3 * 2 * S * d + 98_304, written=2 * S * d))(
+        "to turn tiles: how many bytes is it in bf16, and in fp32? What explains the difference?"
+        + SAID,
+    fixed=dict(S=S, d=d_HEAD, read=READ, written=WRITTEN, figures=PUBLISHED),
+    one_of=FIGURES,
+    draw=lambda r: (lambda S, d: dict(figures=MADE_UP, S=S, d=d, read=3 * 2 * S * d + 98_304,
+                                      written=2 * S * d))(
         r.choice((384, 640, 768, 1024)), r.choice((64, 128))))
-def stranger_traffic(S: int, d: int, read: int, written: int) -> Iterator[AnyPart]:
+def stranger_traffic(S: int, d: int, read: int, written: int, figures: str) -> Iterator[AnyPart]:
     Q, seen, bf16 = 4 * 2 * S * d, read + written, 2 * TILE**2
     more, fp32 = seen - Q, 4 * TILE**2
     yield _apart(Part("Q", Q, "B", f"4 × S × d × 2 bytes = 4 × {S} × {d} × 2 bytes",
@@ -1599,14 +1612,16 @@ def stranger_traffic(S: int, d: int, read: int, written: int) -> Iterator[AnyPar
     ask="The capture's kernel by hand: W = {W} FLOP, half of it at P = {P}, half in fp32 at "
         "{P_fp32}; Q = {Q} bytes at BW = {BW}. It took {T}. Find I, the time of the FLOPs, the "
         "time of the bytes, T_best, the gap, and T_best's share of T. Which row of the gap is the "
-        "largest? " + THEIRS,
-    fixed=dict(ROOFS, P_fp32=FP32_P, W=ATTENTION, Q=4 * 2 * S * d_HEAD, T=STRANGER["T"]),
+        "largest?" + SAID,
+    fixed=dict(ROOFS, P_fp32=FP32_P, W=ATTENTION, Q=4 * 2 * S * d_HEAD, T=STRANGER["T"],
+               figures=PUBLISHED),
+    one_of=FIGURES,
     units=dict(ROOF_UNITS, P_fp32="FLOP/s", T="s"),
-    draw=lambda r: (lambda S: dict(W=4 * S * S * 128, Q=4 * 2 * S * 128, T=r.choice(
+    draw=lambda r: (lambda S: dict(figures=MADE_UP, W=4 * S * S * 128, Q=4 * 2 * S * 128, T=r.choice(
         (44e-6, 60e-6, 77e-6))))(r.choice((384, 640, 768))))
 @day2.told
 def stranger_entitlement(P: float, BW: float, P_fp32: float, W: int, Q: int, T: float,
-                         ) -> Iterator[AnyPart]:
+                         figures: str) -> Iterator[AnyPart]:
     t_flop, t_byte = W / 2 / P + W / 2 / P_fp32, Q / BW
     best = max(t_flop, t_byte)
     if T <= best:
