@@ -112,7 +112,8 @@ def _run(name: str, rest: list[str]) -> int:
     code = answer.code
     for path in args.save:  # one that fails takes nothing from the others, nor from the terminal
         try:
-            tell(f"saved {save(answer, path, f'roofline {name}')}")
+            save(answer, path, f"roofline {name}")
+            tell(f"saved {printable(path, 200)}")
         except Exception as error:
             code = max(code, _ended(error))
     show(to_json(answer.data) if args.json else answer.text + "\n")

@@ -57,8 +57,8 @@ class Answer:
     data    the same as JSON: base units, names of the fields; NaN and infinities become null
     table   header, then rows, base units: CSV; NaN and infinities become empty
     figure  a Picture (svg, png, html), a Live (html), or None
-    live    a Live that stands in the page in place of `figure`
-    page    HTML that stands there in place of figure and text
+    page    what else the page shows after the figure: anything with _repr_html_, such as a Live
+    body    HTML that stands in the page in place of all that
     code    how the command ends: one of CODES
     """
 
@@ -67,8 +67,8 @@ class Answer:
     table: Sequence[Sequence[Cell]] = ()
     figure: "Picture | Live | None" = None
     code: int = FINE
-    live: "Live | None" = None
-    page: str = ""
+    page: Sequence[Any] = ()
+    body: str = ""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -126,11 +126,11 @@ dark.addEventListener("change", follow);
 
 
 def to_html(answer: Answer, title: str) -> str:
-    """One page that needs nothing else: the figure, then the text. It follows the system's dark."""
+    """One page that needs nothing else: figures, then the text. It follows the system's dark."""
     from ..plot import CSS
-    drawn = answer.live or answer.figure
-    body = answer.page or (
-        f"{'' if drawn is None else drawn._repr_html_()}\n"
+    drawn = [one._repr_html_() for one in (answer.figure, *answer.page) if one is not None]
+    body = answer.body or (
+        "\n".join(drawn) + '\n'
         f'<pre tabindex="0" role="region" aria-label="as text">{html.escape(answer.text)}</pre>')
     name = html.escape(title)
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>\n'
@@ -202,6 +202,13 @@ def check(outputs: Iterable[tuple[str, str]], inputs: Iterable[str], forms: Iter
                     place.exists() and os.path.exists(one) and os.path.samefile(one, place)):
                 raise SaveError(f"{what}: it is an input of this command, and would be lost. Give "
                                 "it another name")
+            if place.exists() and os.path.isdir(one) and place.is_relative_to(
+                    os.path.realpath(one)):
+                raise SaveError(f"{what}: it is in {printable(one, 80)}, an input of this command. "
+                                "Save elsewhere")
+        if option == "--write" and place.exists():
+            from ..profile.write import refuse_others
+            refuse_others(place, "json")
         if (place.parent / "recording.json").exists():
             raise SaveError(f"{what}: that folder is a recording, held to its files as they are. "
                             "Save elsewhere")

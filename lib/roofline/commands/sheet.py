@@ -91,7 +91,7 @@ def answer(args: argparse.Namespace) -> Answer:
                                        for s in one.figures],
                            "settled_by": one.settles} for one in sheet.conflicts],
             "recordings": told}
-    return Answer("\n".join(text), data, table, page=_page(sheet, told))
+    return Answer("\n".join(text), data, table, body=_page(sheet, told))
 
 
 def _numbered(row: dict[str, str]) -> dict[str, str | float]:

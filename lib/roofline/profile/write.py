@@ -67,7 +67,7 @@ def write(profile: Profile, path: Path | str, format: str = "json") -> Path:
     tables = _tables(profile)
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
-        _refuse_others(path, name, format)
+        refuse_others(path, format)
         path.parent.mkdir(parents=True, exist_ok=True)
         (_save_json if format == "json" else _save_parquet)(tables, part)
         _move(part, path)
@@ -85,10 +85,11 @@ def write(profile: Profile, path: Path | str, format: str = "json") -> Path:
 # --- where it goes -------------------------------------------------------------------------------
 
 
-def _refuse_others(path: Path, name: str, format: str) -> None:
-    """Nothing there, an empty directory, or what write() left there."""
+def refuse_others(path: Path, format: str) -> None:
+    """Nothing there, an empty directory, or what write() left there. Raises ProfileError."""
     if not path.exists():
         return
+    name = printable(path.name, 200)
     found = "a file that write() did not make" if path.is_file() else "a directory"
     if format == "json" and path.is_file():
         with path.open("rb") as file:
