@@ -254,7 +254,7 @@ def _array(name: str, text: str) -> tuple[tuple[int, ...], str] | None:
         known = bool(colon) and bool(dtypes.of(dtype))
     except ValueError:
         known = False
-    if not known and (not _SIZES.match(text) or text.startswith("[") and text.endswith("]")):
+    if not known and (not _SIZES.match(text) or (text.startswith("[") and text.endswith("]"))):
         return None
     sizes = re.findall(r"\d+", shape or text)
     if any(len(size) > 18 for size in sizes):

@@ -181,7 +181,7 @@ def of_source(of: Subject, chip: str) -> Counted:
     notes += [f"alive on chip at most {units.mebi(run.sbuf_peak_bytes)} of "
               f"{units.mebi(capacity)} SBUF and {run.psum_peak_banks} of "
               f"{run.target.psum_num_banks} PSUM banks" + ", on each core" * (run.lnc > 1)
-              + f"; {issued:,} instructions", *map(str, run.warnings)]
+              + f"; {issued:,} instructions", *(f"warning: {text}" for text in run.warnings)]
     by = f"the source, on {run.target.name}" + ", both cores together" * (run.lnc > 1)
     merged: dict[str, Traffic] = {}
     for t in run.tensors:  # of one name there may be several
