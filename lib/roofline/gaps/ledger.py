@@ -110,9 +110,10 @@ class Row:
         of = f", {self.share:.1%} of the gap" if positive else "; it ran faster, so there is no gap"
         head = f"{self.cause}: {time(self.time)}{of}"
         number = sum(map(len, self.spans.values()))
+        held = "" if "instructions" in self._timeline.unknown else f"; {self.events!r}"
         return "\n".join(wrapped([
             head, f"  what  {self.what}", f"  try   {self.try_}",
-            f"  in    {number:,} stretch{'es' * (number != 1)}; {self.events!r}"], hang=6))
+            f"  in    {number:,} stretch{'es' * (number != 1)}{held}"], hang=6))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
