@@ -1,0 +1,204 @@
+"""roofline predict: how long this code would take by the cost model, and what it would wait for.
+
+Question  which time has this code by the model, which engine is busy how long, where is the gap?
+Answer    answer(args) -> Answer: T, T_best, engines, the ledger; or what a change would change
+Assumes   the buffers that --buffers declares; the clock is total_time of a profile
+Ignores   the compiler: fusion, reordering, spills. A device knows: capture
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..table import aligned, printable, wrapped
+from . import gap
+from .answer import Answer, Cell
+from .calls import CALL, CallError, chip_of, subject
+from .calls import add as add_call
+from .profile import about, amount, counted, lanes, saving, scope, taken
+from .working import working
+
+if TYPE_CHECKING:
+    from ..gaps import Ledger
+    from ..neuroncore import Prediction
+    from ..profile import Profile
+
+EXAMPLES = f"""\
+calls
+{CALL}
+
+examples
+  python -m roofline predict mlp.py:mlp x=1024x2048:bf16 w=1024x4096:bf16
+      T by the model, T_best, each engine's busy time, the gap cause by cause
+  python -m roofline predict @call.txt --buffers=2
+      two generations of each tile on chip; --buffers=sbuf:2 or --buffers=w_tile:1 for some
+  python -m roofline predict @call.txt --write=before.json
+      the modelled profile as a file, for `roofline profile` and `roofline gap`
+  python -m roofline predict @after.txt --against=before.json
+      change one thing, predict: what the change takes and gives, cause by cause
+  python -m roofline predict @call.txt --save=predict.html
+      the modelled timeline to zoom into, with the causes in it
+
+Every time here is modelled. Nothing was run, and the compiler is left out."""
+FORMS = (".txt", ".json", ".csv", ".svg", ".png", ".html")
+LEFT_OUT = ("not in the model: what the compiler fuses, reorders or spills; another kernel at the "
+            "same time")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_call(parser)
+    parser.add_argument("--buffers", action="append", default=[], metavar="N",
+                        help="generations of a line's tiles that exist at once, as far as there "
+                             "is room; of one memory or tile NAME:N, may come again. Otherwise "
+                             "each tile has a place of its own")
+    parser.add_argument("--write", metavar="PROFILE",
+                        help="save the modelled profile: a .json file, or a folder (parquet) where "
+                             "the name has no ending")
+    parser.add_argument("--against", metavar="PROFILE",
+                        help="what changes from this profile, modelled or measured")
+
+
+def answer(args: argparse.Namespace) -> Answer:
+    buffers, form = buffers_of(args.buffers), form_of(args.write)
+    of, before = subject(args), taken(args.against) if args.against else None
+    assert of is not None  # the parser asks for a call
+    if of.call is None:
+        raise CallError(f"{of.title} is a formula, and the model times code: its order, tiles and "
+                        "transfers. Give FILE.py:KERNEL; roof has a formula's entitlement")
+    mine = counted(args, of, chip_of(args, before))
+    assert mine is not None  # there is a call
+    from .. import neuroncore
+    with working(f"predicting {of.title}"):
+        made = neuroncore.predict(mine.source, buffers=buffers)
+        kept = made.profile
+    on = scope(args, of, kept)
+    ledger = gap.made(kept, on, mine.count)
+    lines = [*wrapped([of.title, f"modelled on {on.machine.name}; nothing was run"]),
+             *times(made, ledger, mine.by), "", *engines(made), ""]
+    table: Sequence[Sequence[Cell]] = gap.stretches(ledger)
+    data: dict[str, Any] = {
+        "subject": of.title, **about(kept, on), **gap.entries(ledger), "count_by": mine.by,
+        "clock": made.clock, "benchmark": made.benchmark, "serial": made.serial,
+        "busy": busy(made), "buffers": buffers}
+    notes = [*on.notes, *mine.differs, *ledger.notes]
+    if before is None:
+        lines += [*gap.rows(ledger), "", *gap.advice(ledger)]
+    else:
+        there = scope(argparse.Namespace(chip=args.chip, lnc=None), None, before)
+        was = gap.made(before, there, None, ledger.roof)
+        change = ledger - was
+        lines += [f"{was.t / ledger.t:.3f}x as fast as {printable(before.name, 60)}, "
+                  f"{before.kind}; Q {amount(was.count.hbm_bytes, 'B')} -> "
+                  f"{amount(ledger.count.hbm_bytes, 'B')}", *gap.changes(change)]
+        table = gap.changed(change)
+        data |= {"against": {**about(before, there), **gap.entries(was)},
+                 "speedup": was.t / ledger.t,
+                 "change": {cause: change[cause] for cause in change.causes}}
+        notes += [*there.notes, *was.notes, *strange(before, was, ledger)]
+    figure = gap.ladder(ledger) if saving(args, ".svg", ".png", ".html") else None
+    page, more = lanes(args, kept, ledger)
+    notes = [*dict.fromkeys([*notes, *more, *known(made, buffers)])]
+    if args.write:
+        from .. import profile
+        data["written"] = str(profile.write(kept, args.write, form))
+        notes.append(f"written to {printable(args.write, 200)}: `python -m roofline gap "
+                     f"{printable(args.write, 200)}` reads it")
+    lines += ["", *wrapped(notes)]
+    return Answer("\n".join(lines), {**data, "notes": notes}, table, figure, page=page)
+
+
+def form_of(path: str | None) -> str:
+    """The format of --write by its ending. Raises CallError for another than .json or none."""
+    suffix = Path(path).suffix.lower() if path else ".json"
+    if suffix not in ("", ".json"):
+        raise CallError(f"--write={printable(path, 200)}: a profile ends in .json, or has no "
+                        f"ending and becomes a folder of parquet; got {suffix!r}")
+    return "json" if suffix else "parquet"
+
+
+def buffers_of(given: Sequence[str]) -> Any:
+    """What predict() takes: None, a number, or {name: number}. Raises CallError for a slip."""
+    named: dict[str, int] = {}
+    for text in given:
+        name, colon, number = text.rpartition(":")
+        if not (number.isascii() and number.isdigit() and 0 < int(number[:9]) == int(number[:18])
+                ) or (colon and not name):
+            raise CallError(f"--buffers={printable(text, 60)}: expected a whole number >= 1, such "
+                            "as --buffers=2, or NAME:N, such as --buffers=sbuf:2. Without a limit: "
+                            "leave it out")
+        named |= {name: int(number)} if name else {"sbuf": int(number), "psum": int(number)}
+    numbers = {*named.values()}
+    return None if not named else numbers.pop() if (
+        named.keys() == {"sbuf", "psum"} and len(numbers) == 1) else named
+
+
+# --- as text --------------------------------------------------------------------------------------
+
+
+def times(made: "Prediction", ledger: "Ledger", by: str) -> list[str]:
+    """T, T_best and what else a time can be."""
+    bytes_ = amount(ledger.count.hbm_bytes, "B")
+    return aligned([
+        ("T", _ns(made.time), f"modelled, {made.clock}"),
+        ("T_best", _ns(ledger.t_best), f"{ledger.roof} roof, {ledger.t_best / made.time:.1%} of T"),
+        ("", "", f"{by}: W {work_of(ledger)}, Q {bytes_}"),
+        ("benchmark", _ns(made.benchmark), "modelled, the same kernel without a profiler"),
+        ("serial", _ns(made.serial), "modelled, if nothing overlapped")], left=(0, 2), indent="  ")
+
+
+def work_of(ledger: "Ledger") -> str:
+    """W by dtype: "34.36 GFLOP bf16"."""
+    return " + ".join(f"{amount(w, 'FLOP')} {dtype}" for dtype, w in ledger.count.work.items()
+                      ) or "0 FLOP"
+
+
+def busy(made: "Prediction") -> dict[str, float]:
+    """Engine -> ns that it works, on the core where it has most; the largest first."""
+    parts = {name: ns for name, ns in made.parts.items() if name not in ("start", "end")}
+    return dict(sorted(parts.items(), key=lambda item: -item[1]))
+
+
+def engines(made: "Prediction") -> list[str]:
+    """Each engine's busy time: none can be done sooner than in that."""
+    cells = [("engine", "busy", "of T")]
+    cells += [(SHOWN.get(name, name), _ns(ns), f"{ns / made.time:.1%}")
+              for name, ns in busy(made).items()]
+    return aligned(cells, left=(0,), indent="  ")
+
+
+SHOWN = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd",
+         "sync": "Sync", "DMA": "fullest DMA engine", "DMA issue": "issue of DMA instructions"}
+
+
+def known(made: "Prediction", buffers: Any) -> list[str]:
+    """What was assumed, what is left out, how far off the model was elsewhere."""
+    from ..neuroncore.model import TYPICAL
+    depth = f"--buffers={buffers} of each line's tiles, as far as there is room"
+    if buffers is None:
+        depth = "no limit, each tile has a place of its own; --buffers=2 sets one"
+    elif isinstance(buffers, dict):
+        depth = ", ".join(f"{n} of {name}" for name, n in buffers.items()) + ", no limit elsewhere"
+    return [f"buffers, assumed: {depth}", LEFT_OUT,
+            f"median error on published kernels, their source left out of the fit: {TYPICAL}. "
+            "Every row: python -m roofline.neuroncore.report",
+            *(f"warning: {text}" for text in made.run.warnings)]
+
+
+def strange(before: "Profile", was: "Ledger", ledger: "Ledger") -> list[str]:
+    """What to know before one believes a difference."""
+    notes = []
+    if before.kind != "modelled":
+        notes.append(f"{printable(before.name, 60)} is {before.kind}, and this is modelled: the "
+                     "difference holds the model's error, too. Predict the old code with --write "
+                     "to see the change alone")
+    if was.machine.name != ledger.machine.name:
+        notes.append(f"they are of different machines: {was.machine.name}, {ledger.machine.name}")
+    if was.count.work != ledger.count.work:
+        notes.append(f"W was {work_of(was)} and is {work_of(ledger)}, so their T_best are of "
+                     "different work. Is it the same op, in the same dtypes?")
+    return notes
+
+
+def _ns(ns: float) -> str:
+    return amount(ns / 1e9, "s")
