@@ -8,7 +8,6 @@ Ignores   the compiler: fusion, reordering, spills. A device knows: capture
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..table import aligned, printable, wrapped
@@ -52,15 +51,16 @@ def add(parser: argparse.ArgumentParser) -> None:
                         help="generations of a line's tiles that exist at once, as far as there "
                              "is room; of one memory or tile NAME:N, may come again. Otherwise "
                              "each tile has a place of its own")
-    parser.add_argument("--write", metavar="PROFILE",
-                        help="save the modelled profile: a .json file, or a folder (parquet) where "
-                             "the name has no ending")
+    parser.add_argument("--write", metavar="PROFILE.json",
+                        help="save the modelled profile as a .json file of the profiler's kind")
     parser.add_argument("--against", metavar="PROFILE",
                         help="what changes from this profile, modelled or measured")
 
 
 def answer(args: argparse.Namespace) -> Answer:
-    buffers, form = buffers_of(args.buffers), form_of(args.write)
+    buffers = buffers_of(args.buffers)
+    if args.write and not args.write.lower().endswith(".json"):
+        raise CallError(f"--write={printable(args.write, 200)}: expected a name that ends in .json")
     of, before = subject(args), taken(args.against) if args.against else None
     assert of is not None  # the parser asks for a call
     if of.call is None:
@@ -101,20 +101,11 @@ def answer(args: argparse.Namespace) -> Answer:
     notes = [*dict.fromkeys([*notes, *more, *known(made, buffers)])]
     if args.write:
         from .. import profile
-        data["written"] = str(profile.write(kept, args.write, form))
+        data["written"] = str(profile.write(kept, args.write))
         notes.append(f"written to {printable(args.write, 200)}: `python -m roofline gap "
                      f"{printable(args.write, 200)}` reads it")
     lines += ["", *wrapped(notes)]
     return Answer("\n".join(lines), {**data, "notes": notes}, table, figure, page=page)
-
-
-def form_of(path: str | None) -> str:
-    """The format of --write by its ending. Raises CallError for another than .json or none."""
-    suffix = Path(path).suffix.lower() if path else ".json"
-    if suffix not in ("", ".json"):
-        raise CallError(f"--write={printable(path, 200)}: a profile ends in .json, or has no "
-                        f"ending and becomes a folder of parquet; got {suffix!r}")
-    return "json" if suffix else "parquet"
 
 
 def buffers_of(given: Sequence[str]) -> Any:
