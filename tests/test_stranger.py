@@ -3,12 +3,14 @@
 import importlib.util
 import json
 import math
+import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import timelines
-from pages import ROOT
+from pages import ROOT, cell_source, cell_text
+from test_figures import page_of, sideways, violations  # noqa: F401  # page_of: a fixture
 
 from roofline import device, figures, gaps, machine, profile
 from roofline.count import Count
@@ -311,3 +313,116 @@ def test_a_part_of_the_figure():
     for wrong in ((0, 100), (30_000, 20_000), (0, 99_999)):
         with pytest.raises(ValueError, match="from"):
             figures.stretches(kept, *wrong, lanes=("Tensor",))
+
+
+def test_a_stretch_is_read_out(page_of):  # noqa: F811
+    page = page_of(figures.stretches(of("bf16"), causes=True)._repr_html_()).page
+    status = page.locator(".rl-status")
+    page.locator(".rl-lanes").focus()
+    page.keyboard.press("ArrowDown")
+    assert status.inner_text().startswith("Tensor: 8 blocks")  # of the whole lane
+    page.keyboard.press("PageUp")
+    page.keyboard.press("PageUp")  # the second of the lane
+    assert status.inner_text().startswith(
+        "Tensor: 4 drawn as one, most often transpose, bf16, from 17,234 ns, 585 ns long, busy "
+        "100 % of it; transpose: it moves data. Causes there: transposes.")
+    assert "packets under way" not in page.locator(".rl-key").inner_text()
+    assert not violations(page) and not sideways(page)
+
+
+# --- what the page prints ------------------------------------------------------------------------
+
+PAGE = ROOT / "day7/stranger.ipynb"
+
+
+def printed(cell: str) -> str:
+    [found] = [one for one in json.loads(PAGE.read_text())["cells"] if one["id"] == cell]
+    return cell_text(found)
+
+
+def ns_of(spans) -> set[int]:
+    """Every ns of some stretches: the walk that Spans spares."""
+    return {t for one in spans for t in range(one.start, one.end)}
+
+
+def test_the_page_counts_passes():
+    said = printed("c-two-passes-of-fp32-2")
+    assert f"bf16: {PRODUCT:,} FLOP counted, {PRODUCT:,} FLOP of work, 853 ns" in said
+    assert f"fp32: {2 * PRODUCT:,} FLOP counted, {PRODUCT:,} FLOP of work, 3.41 us" in said
+    assert (round(PRODUCT / 2 / PE), round(4 * PRODUCT / 2 / PE, -1)) == (853, 3410)
+
+
+def test_the_page_reconciles_bytes_and_intensity():
+    W, Q, more = 2 * PRODUCT, 4 * TENSOR * 2, TILE * 2 + TILE * 4
+    assert (W, Q, more) == (134_217_728, 524_288, 98_304)
+    assert f"('identity_45_sg0000', {TILE * 2}), ('identity_54_sg0000', {TILE * 4})" in printed(
+        "c-reconcile-the-bytes")
+    assert f"{more:,} B more" in printed("c-extra-bytes")
+    said = printed("c-what-was-it-entitled-to-3").splitlines()
+    shown = [f"{intensity:.4g} FLOP/B" for intensity in (
+        W / Q, W / (Q + more), 1.5 * W / (Q + more), W / (Q + more))]
+    assert [line.partition(" FLOP/B")[0] + " FLOP/B" for line in said] == shown
+    compared = printed("c-what-was-it-entitled-to-2")
+    for words in (f"transposes   +{20 * 2 * TILE * 128:,}", f"fp32 passes  +{PRODUCT:,}",
+                  f"+{more:,}", "unexplained            0          0             0"):
+        assert words in compared
+
+
+def test_the_page_prints_the_ledger():
+    led = of("bf16").ledger
+    assert printed("c-the-ledger-and-one-picture") == repr(led)
+    gap = f"{36_351.609 - 853 - 1 / 3 - 3413 - 1 / 3:,.3f} ns"
+    assert printed("c-the-ledger-and-one-picture-2").split("\n")[:2] == [
+        f"{gap} in all rows", f"{gap} between T and T_best"]
+    ladder = printed("c-the-ledger-and-one-picture-4")
+    assert re.search(r"T_best +4\.27 us +31\.5 TFLOP/s +100 %", ladder)
+    assert re.search(r"at the bytes moved, 216 FLOP/B +36\.4 us +3\.69 TFLOP/s", ladder)
+    assert round(2 / (1 / (2 * PE) + 4 / (2 * PE)) / 1e3, 1) == 31.5  # half of W at each peak
+
+
+def test_the_page_reads_causes_off_the_lanes():
+    kept = of("bf16")
+    tensor, dma = ns_of(kept.of("Tensor")), ns_of(kept.of("DMA"))
+    assert printed("c-no-overlap-2").startswith(
+        f"{len(dma):,} ns with packets, {len(dma & tensor):,} ns of them")
+    wait = set(range(20_365, 22_570))
+    assert not wait & tensor
+    for engine in ("Vector", "Scalar"):
+        works = len(wait & ns_of(kept.of(engine)))
+        assert f"{engine} works for {works:,} of {len(wait):,} ns" in printed("c-a-slower-engine-2")
+    # 4 matmuls of N = 512; 6 and 10 matmuls of fp32, N = 128, in two rows each.
+    for start, end, flops, peak in ((18_499, 20_365, PRODUCT, 2 * PE),
+                                    (26_042, 28_559, 6 * 2 * TILE * 128, PE / 2),
+                                    (28_559, 30_979, 10 * 2 * TILE * 128, PE / 2)):
+        rate = flops / (end - start)
+        line = next(line for line in printed("c-busy-but-slow-2").splitlines()
+                    if line.startswith(f"{start:,} ns"))
+        assert f"{rate / 1e3:.3g} TFLOP/s, {rate / peak:.0%}" in line
+
+
+def test_the_page_tells_three_shares_apart():
+    said = printed("c-what-else-a-stranger-s-profile-holds")
+    W, T, P = 2 * PRODUCT, 36_351.609, 2 * PE
+    assert f"ridge printed {P / 716:.2f}, of one scope {2 * P / 716:.2f} FLOP/B" in said
+    for share, of_what in ((1.5 * W / (2 * P * T), "printed"), (W / (P * T), "W over one core's"),
+                           ((W / 2 / P + 4 * W / 2 / P) / T, "T_best over T")):
+        assert f"{share:6.1%}  {of_what}" in said
+
+
+def test_the_page_times_both_throttles():
+    assert printed("c-do-the-second-capture-5").splitlines() == [
+        f"{28_559 - 17_234:,} ns in fused attention, S = 512, d = 128, bf16",
+        f"{23_822 - 17_183:,} ns in fused attention, S = 512, d = 128, fp32"]
+
+
+def test_each_cause_has_a_question_and_a_window_of_its_own():
+    cells = json.loads(PAGE.read_text())["cells"]
+    text = "".join(cell_source(cell) for cell in cells)
+    for cause in ("idle", "overlap", "bytes", "engine", "fixed", "slow"):
+        assert f'ask("day7.cause.{cause}")' in text
+    for find in ("start", "transposes", "passes", "throttle", "traffic", "entitlement"):
+        assert f'ask("day7.stranger.{find}")' in text
+    # What the page quotes of the ledger's rows exists.
+    table = text[text.index("| Cause | Where"):text.index("What each row is")]
+    named = {name for name in re.findall(r"`([a-zA-Z ]+)`", table)}
+    assert named <= set(gaps.CAUSES) and len(named) >= 15

@@ -91,10 +91,9 @@ class Condensed:
 
     @property
     def says(self) -> str:
-        """Whose it is and what was done to it, in a sentence or two."""
-        return (f"A published profile: {self.name}, {self.about['chip']}, by {self.about['by']}. "
-                f"{self.rows[0]:,} instructions and {self.rows[1]:,} DMA packets, merged into "
-                f"{len(self.stretches)} stretches; a stretch is no instruction.")
+        """Whose it is and what was done to it, in a sentence."""
+        return (f"A published profile, its rows merged into stretches: {self.name}, on "
+                f"{self.about['chip']}, by {self.about['by']}.")
 
     def of(self, *lanes: str, what: str = "") -> list[Stretch]:
         """Stretches of some lanes (all of them where none is named) whose `what` holds the text."""

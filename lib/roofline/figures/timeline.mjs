@@ -368,7 +368,8 @@ function render({ model, el }) {
     ["sync", 4, "starts a transfer", (of) => of === ISSUE],
     ["sync", 0, "low: control, no work", (of) => of === CONTROL]].flatMap(([family, pattern, words, test]) =>
     (has(test) ? [make("span", {}, swatch(family, pattern), words)] : [])),
-  make("span", {}, "DMA: height is packets under way"));
+  ...(lanes.some(({ level }) => level.some(Boolean))
+    ? [make("span", {}, "DMA: height is packets under way")] : []));
   const controls = make("div", { class: "rl-controls" }, make("div", { class: "rl-buttons" },
     named("\u2212", "Zoom out", () => zoom(0.5)), named("+", "Zoom in", () => zoom(2)),
     named("\u2190", "Earlier", () => pan(-0.5)), named("\u2192", "Later", () => pan(0.5)),
