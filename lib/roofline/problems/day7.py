@@ -51,7 +51,7 @@ class Own(Problem):
             return super()._input(name, value)
         except ProblemError as error:
             if name in self.none and str(value).split()[:1] in (["0"], ["0.0"]):
-                raise ProblemError(f"{error}. {self.none[name]}") from None
+                raise ProblemError(f"{error}; {self.none[name]}") from None
             raise
 
 
@@ -440,7 +440,7 @@ COUNT = W // (2 * ROWS * TILE * BLOCK)
         "{count} matmul instructions, each with K = {K} rows and M = {M} columns of the stationary "
         "tile and N = {N} of the moving one. Instructions to one product: {passes}. How many FLOPs "
         "is one instruction? How many do all of them add up to, with a product counted once? What "
-        "is that over W? At the {dtype} peak of a {chip} core, how long is W / P? Do the two counts "
+        "is that over W? At the {dtype} peak of a {chip} core, how long is W / P? Do the counts "
         "agree? " + _yours("own_work", "W=..., count=..., K=..., M=..., N=..., passes=..., "
                            "chip=..., dtype=..."),
     fixed=dict(W=float(W), count=COUNT, K=ROWS, M=TILE, N=BLOCK, passes=1, chip="trn2",
@@ -473,7 +473,7 @@ def own_work(W: float, count: int, K: int, M: int, N: int, passes: int, chip: st
                        "one instruction alone": each / W, UPSIDE_DOWN_: W / counted},
                       label="Counted, over W", follows=("/", "counted", W)))
     yield _apart(Part("T_flop", W / P, "s", f"W / P = {flop(W)} / {rate_(P)}",
-                      {ONE_FLOP: W / P / 2, "the P of a pair of cores, or one FLOP too few":
+                      {ONE_FLOP: W / P / 2, "the P of a pair of cores":
                        W / P / 2, "the P of all 8 cores": W / P / CORES,
                        "another dtype's peak: fp32 takes a quarter of bf16's rate":
                        W / P * (0.25 if dtype == "fp32" else 4)}, label="W / P"))
@@ -583,7 +583,8 @@ own_entitlement = _own(own_entitlement, W=NO_MATMUL)
     ask="Step 4 for a kernel without matmuls: a copy, a softmax, a depthwise convolution. Its "
         "engine takes {n} elements in a pass, passes: {passes}, at {rate}; the kernel moves Q = "
         "{Q} at BW = {BW}. How long do the bytes take, and how long the engine? Which roof binds? "
-        "Find T_best and T_worst. " + _yours("own_elements", "n=..., passes=..., Q=..., rate=..., BW=..."),
+        "Find T_best and T_worst. " + _yours(
+            "own_elements", "n=..., passes=..., Q=..., rate=..., BW=..."),
     fixed=dict(n=7 * 2**20, passes=1, Q=28.0 * 2**20,
                rate=CORE.facts["scalar_width"].value * CORE.facts["scalar_clock"].value, BW=BW),
     units=dict(Q="B", rate="element/s", BW="B/s"),
@@ -620,12 +621,13 @@ def own_elements(n: int, passes: int, Q: float, rate: float, BW: float) -> Itera
 
 @problem(
     "day7.own_clock",
-    ask="Step 5, measure. One kernel's first execution takes {first} on the device, its second "
-        "{second}. Of another one the profiler says {total} in all, and {inside} without set-up "
-        "and tear-down. How many times as long as the second is the first? How much of the total "
-        "lies outside the execution? Which execution is T_measured of? By which clock? "
+    ask="Step 5, measure. Suppose that one kernel's first execution takes {first} on the device, "
+        "its second {second}, and that of another one the profiler says {total} in all, {inside} "
+        "without set-up and tear-down. How many times as long as the second is the first? How much "
+        "of the total lies outside the execution? Which execution is T_measured of? By which "
+        "clock? "
         + _yours("own_clock", "first=..., second=..., total=..., inside=..."),
-    fixed=dict(first=6.55e-3, second=3.06e-3, total=22.3e-6, inside=10.1e-6),
+    fixed=dict(first=5.7e-3, second=2.4e-3, total=27e-6, inside=12e-6),
     units=dict.fromkeys(("first", "second", "total", "inside"), "s"),
     draw=lambda r: dict(first=r.choice((1.9e-3, 4.4e-3)), second=r.choice((0.8e-3, 1.3e-3)),
                         total=r.choice((31e-6, 44e-6, 71e-6)), inside=r.choice((9e-6, 18e-6))))
@@ -666,12 +668,12 @@ TURN = 2.0 * SIZES["B"] * SIZES["D"] * TILE  # FLOPs counted for turning x, tile
 
 @problem(
     "day7.own_counters",
-    ask="Step 6, compare. By hand: W = {W}, Q = {Q}. The profiler's summary says Raw Flops {raw}, "
-        "of them Transpose Flops {transpose}; HBM bytes read {read}, written {written}. Find the "
-        "FLOPs without transposes, their ratio to W, and the Mm Arithmetic Intensity that the "
-        "profiler shows. By how many bytes do its HBM bytes exceed Q? What does that intensity "
-        "leave out? " + _yours("own_counters", "W=..., Q=..., raw=..., transpose=..., read=..., "
-                               "written=..."),
+    ask="Step 6, compare. By hand: W = {W}, Q = {Q}. Suppose that the profiler's summary says Raw "
+        "Flops {raw}, of them Transpose Flops {transpose}; HBM bytes read {read}, written "
+        "{written}. Find the FLOPs without transposes, their ratio to W, and the Mm Arithmetic "
+        "Intensity that the profiler shows. By how many bytes do its HBM bytes exceed Q? What does "
+        "that intensity leave out? " + _yours(
+            "own_counters", "W=..., Q=..., raw=..., transpose=..., read=..., written=..."),
     fixed=dict(W=float(W), Q=float(Q), raw=W + TURN, transpose=TURN,
                read=2.0 * (SIZES["B"] * SIZES["D"] + 2 * SIZES["D"] * SIZES["F"]) + IDENTITY,
                written=2.0 * SIZES["B"] * SIZES["D"]),
@@ -730,11 +732,11 @@ own_counters = _own(
 
 @problem(
     "day7.own_point",
-    ask="Step 7, the picture. By hand W = {W} and Q = {Q}; P = {P}, BW = {BW}. The profile says T "
-        "= {T} and {seen} over HBM. Find I, the measured rate W / T, the share of the entitlement "
-        "that it is, and W / T / P. The profiler's own bytes give another intensity (I_seen): what "
-        "is it, and what is the T_best of that one? At which intensity does the measured point go, "
-        "to lie straight below the entitled one? " + _yours(
+    ask="Step 7, the picture. By hand W = {W} and Q = {Q}; P = {P}, BW = {BW}. Suppose that the "
+        "profile says T = {T} and {seen} over HBM. Find I, the measured rate W / T, the share of "
+        "the entitlement that it is, and W / T / P. The profiler's own bytes give another "
+        "intensity (I_seen): what is it, and what is the T_best of that one? At which intensity "
+        "does the measured point go, to lie straight below the entitled one? " + _yours(
             "own_point", "W=..., Q=..., P=..., BW=..., T=..., seen=..."),
     fixed=dict(KERNEL, T=1.25 * W / P, seen=Q + 2.0 * SIZES["D"] * SIZES["F"]),
     units=dict(KERNEL_UNITS, T="s", seen="B"),
@@ -782,10 +784,10 @@ own_point = _own(own_point, W=NO_MATMUL)
 
 @problem(
     "day7.own_sum",
-    ask="Step 8, the gap. T = {T}, T_best = {T_best}. On the timeline you found: before the first "
-        "matmul and after the last {fixed}, Tensor Engine idle {idle}, DMA in turns with it "
-        "{overlap}, busy but slow {slow}. How large is the gap? How much of it has no place yet "
-        "(below 0: counted twice), and which share? What comes next? " + _yours(
+    ask="Step 8, the gap. T = {T}, T_best = {T_best}. Suppose that you found on the timeline: "
+        "before the first matmul and after the last {fixed}, Tensor Engine idle {idle}, DMA in "
+        "turns with it {overlap}, busy but slow {slow}. How large is the gap? How much of it has "
+        "no place yet (below 0: counted twice), and which share? What comes next? " + _yours(
             "own_sum", "T=..., T_best=..., fixed=..., idle=..., overlap=..., slow=..."),
     fixed=dict(T=1.4 * W / P, T_best=W / P, fixed=15e-6, idle=45e-6, overlap=Q / BW,
                slow=25e-6),
@@ -836,8 +838,8 @@ def own_sum(T: float, T_best: float, fixed: float, idle: float, overlap: float, 
 @problem(
     "day7.own_change",
     ask="Step 9, change one thing. W = {W}, Q = {Q}, P = {P}, BW = {BW}. A tensor of {size} "
-        "crosses HBM {before} × now, and {after} × after a change of tiling. Predict "
-        "the new Q, I, T_best and T_worst. Then a profile shows {seen} over HBM. How many bytes "
+        "crosses HBM {before} × now, and {after} × after a change of tiling. Predict the new Q, I, "
+        "T_best and T_worst. Suppose that a profile then shows {seen} over HBM. How many bytes "
         "more than predicted is that? Did the prediction of Q hold, within 1%? " + _yours(
             "own_change", "W=..., Q=..., P=..., BW=..., size=..., before=..., after=..., "
             "seen=..."),
@@ -934,9 +936,9 @@ def mistake_sizes(M: int, K: int, N: int, r_A: int, r_B: int) -> Iterator[AnyPar
 @problem(
     "day7.mistake.bandwidth",
     ask="Common mistake 2. A kernel with W = {W} and Q = {Q} on a core with P = {P} is entitled by "
-        "the spec's BW = {BW}. A copy in the kernel's own pattern reaches {reached}. What is "
-        "T_best by each of them? By how much is the entitled rate overstated? On which side of the "
-        "ridge does this matter? What catches it?",
+        "the spec's BW = {BW}. Suppose that a copy in the kernel's own pattern reaches {reached}. "
+        "What is T_best by each of them? By how much is the entitled rate overstated? On which "
+        "side of the ridge does this matter? What catches it?",
     fixed=dict(ROOFS, W=3e9, Q=60e6, reached=240e9),
     units=dict(KERNEL_UNITS, reached="B/s"),
     draw=lambda r: dict(W=r.choice((1e9, 2e9, 4e9)), Q=r.choice((45e6, 80e6, 110e6)),
@@ -979,10 +981,10 @@ def mistake_bandwidth(P: float, BW: float, W: float, Q: float, reached: float,
 
 @problem(
     "day7.mistake.latency",
-    ask="Common mistake 3. A model answers in {latency}. In it runs one kernel, W = {W}, that "
-        "takes {T} on the device timeline; P = {P}. Someone divides W by the model's latency: "
-        "which MFU do they get? Which one has the kernel? How much of the latency is not this "
-        "kernel's? What catches it?",
+    ask="Common mistake 3. Suppose that a model answers in {latency}. In it runs one kernel, W = "
+        "{W}, that takes {T} on the device timeline; P = {P}. Someone divides W by the model's "
+        "latency: which MFU do they get? Which one has the kernel? How much of the latency is not "
+        "this kernel's? What catches it?",
     fixed=dict(P=P, W=W, latency=4.2e-3, T=560e-6),
     units=dict(P="FLOP/s", W="FLOP", latency="s", T="s"),
     draw=lambda r: dict(W=r.choice((20e9, 26e9, 30e9)), latency=r.choice((2.7e-3, 5.1e-3, 8e-3)),
@@ -1104,15 +1106,17 @@ def mistake_scope(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPa
 
 # --- causes of a gap, and where each shows --------------------------------------------------------
 
+DOCUMENTED = next(spec.value for spec in CORE.peaks["bf16"].rivals if spec.kind == "documented")
 WHERE = "Where does it show?"
 LOOK = "What do you look at next?"
 
 
 @problem(
     "day7.cause.idle",
-    ask="Cause 1, Tensor Engine idle. Its first matmul starts at {first}, its last one ends at "
-        "{last}; between them its merged busy time is {busy}. How long is it idle in between, and "
-        "which share of that stretch is it? Where does it show? What do you look at next?",
+    ask="Cause 1, Tensor Engine idle. Suppose that its first matmul starts at {first}, its last "
+        "one ends at {last}; between them its merged busy time is {busy}. How long is it idle in "
+        "between, and which share of that stretch is it? Where does it show? What do you look at "
+        "next?",
     fixed=dict(first=16e-6, last=604e-6, busy=462e-6),
     units=dict.fromkeys(("first", "last", "busy"), "s"),
     draw=lambda r: dict(first=r.choice((12e-6, 18e-6)), last=r.choice((280e-6, 410e-6)),
@@ -1149,10 +1153,10 @@ def cause_idle(first: float, last: float, busy: float) -> Iterator[AnyPart]:
 
 @problem(
     "day7.cause.overlap",
-    ask="Cause 2, no overlap. DMA is active for {dma}, the Tensor Engine for {tensor}; at least "
-        "one of them is active for {active} (merged). How long are both active, and for how long "
-        "is DMA active alone? Which share of the DMA time is hidden? Where does it show? What do "
-        "you look at next?",
+    ask="Cause 2, no overlap. Suppose that DMA is active for {dma}, the Tensor Engine for "
+        "{tensor}; at least one of them is active for {active} (merged). How long are both active, "
+        "and for how long is DMA active alone? Which share of the DMA time is hidden? Where does "
+        "it show? What do you look at next?",
     fixed=dict(dma=246e-6, tensor=437e-6, active=641e-6),
     units=dict.fromkeys(("dma", "tensor", "active"), "s"),
     draw=lambda r: (lambda dma, tensor, both: dict(dma=dma, tensor=tensor,
@@ -1195,9 +1199,10 @@ def cause_overlap(dma: float, tensor: float, active: float) -> Iterator[AnyPart]
 
 @problem(
     "day7.cause.bytes",
-    ask="Cause 3, extra bytes. By hand W = {W} and Q = {Q}; the profiler says {read} read and "
-        "{written} written. P = {P}, BW = {BW}. How many bytes more is that, and how long do they "
-        "take at BW? Where does it show? Do they lengthen T_best? What do you look at next?",
+    ask="Cause 3, extra bytes. By hand W = {W} and Q = {Q}; suppose that the profiler says {read} "
+        "read and {written} written. P = {P}, BW = {BW}. How many bytes more is that, and how long "
+        "do they take at BW? Where does it show? Do they lengthen T_best? What do you look at "
+        "next?",
     fixed=dict(KERNEL, read=2.0 * SIZES["D"] * (SIZES["B"] + 3 * SIZES["F"]),
                written=2.0 * SIZES["B"] * SIZES["D"]),
     units=dict(KERNEL_UNITS, read="B", written="B"),
@@ -1242,14 +1247,15 @@ def cause_bytes(P: float, BW: float, W: float, Q: float, read: float, written: f
 
 @problem(
     "day7.cause.engine",
-    ask="Cause 4, a slower engine. A step of {n} elements runs on the Vector Engine at {rate}; "
-        "matmuls hide {hidden} of it. How long does the step take, and how long does the Tensor "
-        "Engine wait? By the guide the Vector Engine has {vector} in fp32 and the Tensor Engine "
-        "{tensor} in bf16: what is the ratio? Where does it show? What do you look at next?",
-    fixed=dict(n=6 * 2**20, rate=VECTOR_FP32 * FACTS["vector_clock"], hidden=9e-6,
-               vector=1e12, tensor=79e12),
+    ask="Cause 4, a slower engine. Suppose that a step of {n} elements runs on the Vector Engine "
+        "at {rate}; matmuls hide {hidden} of it. How long does the step take, and how long does "
+        "the Tensor Engine wait? By the guide the Vector Engine has {vector} in fp32 and the "
+        "Tensor Engine {tensor} in bf16: what is the ratio? Where does it show? What do you look "
+        "at next?",
+    fixed=dict(n=7 * 2**20, rate=VECTOR_FP32 * FACTS["vector_clock"], hidden=9e-6,
+               vector=FACTS["vector_peak_flops.fp32"], tensor=DOCUMENTED),
     units=dict(rate="element/s", hidden="s", vector="FLOP/s", tensor="FLOP/s"),
-    draw=lambda r: dict(n=r.choice((5, 7, 9)) * 2**20, hidden=r.choice((5e-6, 7e-6, 12e-6))))
+    draw=lambda r: dict(n=r.choice((5, 6, 9, 11)) * 2**20, hidden=r.choice((5e-6, 7e-6, 12e-6))))
 def cause_engine(n: int, rate: float, hidden: float, vector: float, tensor: float,
                  ) -> Iterator[AnyPart]:
     step = n / rate
@@ -1284,10 +1290,10 @@ def cause_engine(n: int, rate: float, hidden: float, vector: float, tensor: floa
 
 @problem(
     "day7.cause.fixed",
-    ask="Cause 5, fixed cost. A kernel takes {T}; its first matmul starts at {first}, its last one "
-        "ends at {last}. How long is it before the first and after the last? Which share of the "
-        "time are both? Where does it show? What do you look at next?",
-    fixed=dict(T=48e-6, first=15e-6, last=43e-6),
+    ask="Cause 5, fixed cost. Suppose that a kernel takes {T}; its first matmul starts at {first}, "
+        "its last one ends at {last}. How long is it before the first and after the last? Which "
+        "share of the time are both? Where does it show? What do you look at next?",
+    fixed=dict(T=48e-6, first=9e-6, last=43e-6),
     units=dict.fromkeys(("T", "first", "last"), "s"),
     draw=lambda r: dict(T=r.choice((66e-6, 90e-6, 120e-6)), first=r.choice((13e-6, 19e-6)),
                         last=r.choice((55e-6, 59e-6))))
@@ -1323,10 +1329,11 @@ def cause_fixed(T: float, first: float, last: float) -> Iterator[AnyPart]:
 
 @problem(
     "day7.cause.slow",
-    ask="Cause 6, busy but slow. The Tensor Engine's row is solid for {busy}, in which W = {W} is "
-        "done; P = {P}. At which rate, and which share of P is it? How much of the busy time is "
-        "above W / P? Where does it show? What do you look at next? Does the profiler's summary "
-        "tell small tiles, placement of instructions, fast weight load and throttling apart?",
+    ask="Cause 6, busy but slow. Suppose that the Tensor Engine's row is solid for {busy}, in "
+        "which W = {W} is done; P = {P}. At which rate, and which share of P is it? How much of "
+        "the busy time is above W / P? Where does it show? What do you look at next? Does the "
+        "profiler's summary tell small tiles, placement of instructions, fast weight load and "
+        "throttling apart?",
     fixed=dict(P=P, W=W, busy=580e-6), units=dict(P="FLOP/s", W="FLOP", busy="s"),
     draw=lambda r: (lambda W: dict(W=W, busy=W / P * r.choice((1.3, 1.6, 2.5, 3.3))))(
         r.choice((7e9, 15e9, 28e9))))
@@ -1379,6 +1386,24 @@ ATTENTION = 4 * S * S * d_HEAD
 PUBLISHED, MADE_UP = "published, a trn2 capture by others", "made up for practice"
 FIGURES = dict(figures=(PUBLISHED, MADE_UP, "your own"))
 SAID = " (Figures: {figures}.)"
+
+
+def _whose(figures: str, id: str, **given: object) -> None:
+    """Raises ValueError for figures that are said to be published and are not."""
+    theirs = STRANGERS[id]
+    if figures == PUBLISHED and any(given[name] != theirs[name] for name in given):
+        raise ValueError('these are not the published figures: say figures="your own"')
+
+
+# What is the capture's in each problem; the roofs are the course's own.
+STRANGERS: dict[str, dict[str, Any]] = {
+    "start": dict(STRANGER),
+    "transposes": dict(count=20, raw=RAW, t1=SLOTS[0], t2=SLOTS[1], T=STRANGER["T"]),
+    "passes": dict(W=ATTENTION, raw=RAW, transpose=TRANSPOSE),
+    "throttle": dict(N=WIDE, interval=426.5e-9, first=STRANGER["first"], release=RELEASE,
+                     useful=THROTTLED),
+    "traffic": dict(S=S, d=d_HEAD, read=READ, written=WRITTEN),
+    "entitlement": dict(W=ATTENTION, Q=4 * 2 * S * d_HEAD, T=STRANGER["T"])}
 FP32_P = CORE.peak("fp32")
 
 
@@ -1388,11 +1413,13 @@ FP32_P = CORE.peak("fp32")
         "and its first matmul starts at {first}. How long is it before the first matmul? How much "
         "of that is after the first issue (fill)? Which share of the whole time is over when the "
         "first matmul starts? What happens before the first issue?" + SAID,
-    fixed=dict(STRANGER, figures=PUBLISHED), units=dict.fromkeys(STRANGER, "s"), one_of=FIGURES,
+    fixed=dict(STRANGERS["start"], figures=PUBLISHED), units=dict.fromkeys(STRANGER, "s"),
+    one_of=FIGURES,
     draw=lambda r: dict(figures=MADE_UP, T=r.choice((41e-6, 58e-6, 73e-6)),
                         issue=r.choice((12.6e-6, 14.4e-6)),
                         first=r.choice((16.9e-6, 18.2e-6, 20.5e-6))))
 def stranger_start(T: float, issue: float, first: float, figures: str) -> Iterator[AnyPart]:
+    _whose(figures, "start", T=T, issue=issue, first=first)
     if not issue < first < T:
         raise ValueError("issue, first and T come in this order")
     yield _apart(Part("before", first, "s", f"first = {ns(first)}",
@@ -1421,7 +1448,7 @@ def stranger_start(T: float, issue: float, first: float, figures: str) -> Iterat
         "which nothing else runs on the array. How many FLOPs are they counted as, and which part "
         "of Raw Flops is that? How long do they take, and which share of the time? How could they "
         "be avoided?" + SAID,
-    fixed=dict(count=20, raw=RAW, t1=SLOTS[0], t2=SLOTS[1], T=STRANGER["T"], figures=PUBLISHED),
+    fixed=dict(STRANGERS["transposes"], figures=PUBLISHED),
     one_of=FIGURES,
     units=dict.fromkeys(("t1", "t2", "T"), "s"),
     draw=lambda r: (lambda count: dict(
@@ -1430,6 +1457,7 @@ def stranger_start(T: float, issue: float, first: float, figures: str) -> Iterat
         T=r.choice((29e-6, 52e-6))))(r.choice((8, 24, 32))))
 def stranger_transposes(count: int, raw: int, t1: float, t2: float, T: float, figures: str,
                         ) -> Iterator[AnyPart]:
+    _whose(figures, "transposes", count=count, raw=raw, t1=t1, t2=t2, T=T)
     flops, time_ = 2 * count * TILE**3, t1 + t2
     if flops >= raw or time_ >= T:
         raise ValueError("the turns are a part of raw, and their time a part of T")
@@ -1465,7 +1493,7 @@ def stranger_transposes(count: int, raw: int, t1: float, t2: float, T: float, fi
         "and how many W is it? If all of W ran at P = {P}, how long would it take? The first "
         "product runs in bf16 and the second in fp32, at P_fp32 = {P_fp32}: how long now? Which "
         "product was counted twice?" + SAID,
-    fixed=dict(W=ATTENTION, raw=RAW, transpose=TRANSPOSE, P=P, P_fp32=FP32_P, figures=PUBLISHED),
+    fixed=dict(STRANGERS["passes"], P=P, P_fp32=FP32_P, figures=PUBLISHED),
     one_of=FIGURES,
     units=dict(P="FLOP/s", P_fp32="FLOP/s"),
     draw=lambda r: (lambda W, turn: dict(figures=MADE_UP, W=W, raw=W * 3 // 2 + turn,
@@ -1473,6 +1501,7 @@ def stranger_transposes(count: int, raw: int, t1: float, t2: float, T: float, fi
         r.choice((2, 3, 4, 6)) * 67_108_864, r.choice((6, 12, 16, 28)) * 4_194_304))
 def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float, figures: str,
                     ) -> Iterator[AnyPart]:
+    _whose(figures, "passes", W=W, raw=raw, transpose=transpose)
     useful, half = raw - transpose, W / 2
     if useful <= 0:
         raise ValueError("transpose is a part of raw, so it is below raw")
@@ -1486,7 +1515,7 @@ def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float, f
                        "both products counted twice": 2, "one product alone": useful / half},
                       label="Counted, over W", follows=("/", "useful", float(W))))
     yield _apart(Part("T_one", one, "s", f"W / P = {W:,} / {rate_(P)}",
-                      {"the counted FLOPs, not W": useful / P, "Raw Flops, not W": raw / P,
+                      {"the counted FLOPs, not W": useful / P, "all of Raw Flops, not W": raw / P,
                        "both products in fp32": W / P_fp32, ONE_FLOP: one / 2},
                       label="W in bf16"))
     yield _apart(Part("T_mixed", mixed, "s", "W / 2 / P + W / 2 / P_fp32 = "
@@ -1514,8 +1543,7 @@ def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float, f
         "clock was allowed? The first matmul starts at {first} and the throttle event 8 of 8 is "
         "at {release}: how long is that? Useful matmuls fill {useful} of it: how much of that was "
         "lost? What does 8 of 8 say?" + SAID,
-    fixed=dict(N=WIDE, clock=FACTS["tensor_clock"], interval=426.5e-9, first=STRANGER["first"],
-               release=RELEASE, useful=THROTTLED, figures=PUBLISHED),
+    fixed=dict(STRANGERS["throttle"], clock=FACTS["tensor_clock"], figures=PUBLISHED),
     one_of=FIGURES,
     units=dict(clock="Hz", interval="s", first="s", release="s", useful="s"),
     draw=lambda r: (lambda N, share: dict(
@@ -1525,6 +1553,8 @@ def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float, f
         r.choice((256, 384, 512)), r.choice((0.375, 0.5, 0.625))))
 def stranger_throttle(N: int, clock: float, interval: float, first: float, release: float,
                       useful: float, figures: str) -> Iterator[AnyPart]:
+    _whose(figures, "throttle", N=N, interval=interval, first=first, release=release,
+           useful=useful)
     full = N / clock
     limit, long = full / interval, release - first
     if not full < interval or not 0 < useful <= long:
@@ -1536,7 +1566,7 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
                        "half of the columns": full / 2}, label="Interval at the full clock"))
     yield _share("limit", full, interval, f"full / interval = {ns(full)} / {ns(interval)}",
                  "Share of the clock",
-                 {"the square of it": limit**2, "1: as if nothing was withheld": 1,
+                 {"the square of it": limit**2, "all of the clock: nothing withheld": 1,
                   "the Vector Engine's clock": N / FACTS["vector_clock"] / interval,
                   "half of it": limit / 2}, ("/", "full", interval))
     yield _apart(Part("time", long, "s", f"release - first = {ns(release)} - {ns(first)}",
@@ -1568,12 +1598,13 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
         "written: what is that in all, and how much more than Q? An identity matrix of 128 × 128 "
         "to turn tiles: how many bytes is it in bf16, and in fp32? What explains the difference?"
         + SAID,
-    fixed=dict(S=S, d=d_HEAD, read=READ, written=WRITTEN, figures=PUBLISHED),
+    fixed=dict(STRANGERS["traffic"], figures=PUBLISHED),
     one_of=FIGURES,
     draw=lambda r: (lambda S, d: dict(figures=MADE_UP, S=S, d=d, read=3 * 2 * S * d + 98_304,
                                       written=2 * S * d))(
         r.choice((384, 640, 768, 1024)), r.choice((64, 128))))
 def stranger_traffic(S: int, d: int, read: int, written: int, figures: str) -> Iterator[AnyPart]:
+    _whose(figures, "traffic", S=S, d=d, read=read, written=written)
     Q, seen, bf16 = 4 * 2 * S * d, read + written, 2 * TILE**2
     more, fp32 = seen - Q, 4 * TILE**2
     yield _apart(Part("Q", Q, "B", f"4 × S × d × 2 bytes = 4 × {S} × {d} × 2 bytes",
@@ -1613,15 +1644,16 @@ def stranger_traffic(S: int, d: int, read: int, written: int, figures: str) -> I
         "{P_fp32}; Q = {Q} bytes at BW = {BW}. It took {T}. Find I, the time of the FLOPs, the "
         "time of the bytes, T_best, the gap, and T_best's share of T. Which row of the gap is the "
         "largest?" + SAID,
-    fixed=dict(ROOFS, P_fp32=FP32_P, W=ATTENTION, Q=4 * 2 * S * d_HEAD, T=STRANGER["T"],
-               figures=PUBLISHED),
+    fixed=dict(ROOFS, **STRANGERS["entitlement"], P_fp32=FP32_P, figures=PUBLISHED),
     one_of=FIGURES,
     units=dict(ROOF_UNITS, P_fp32="FLOP/s", T="s"),
-    draw=lambda r: (lambda S: dict(figures=MADE_UP, W=4 * S * S * 128, Q=4 * 2 * S * 128, T=r.choice(
-        (44e-6, 60e-6, 77e-6))))(r.choice((384, 640, 768))))
+    draw=lambda r: (lambda S: dict(
+        figures=MADE_UP, W=4 * S * S * 128, Q=4 * 2 * S * 128,
+        T=r.choice((44e-6, 60e-6, 77e-6))))(r.choice((384, 640, 768))))
 @day2.told
 def stranger_entitlement(P: float, BW: float, P_fp32: float, W: int, Q: int, T: float,
                          figures: str) -> Iterator[AnyPart]:
+    _whose(figures, "entitlement", W=W, Q=Q, T=T)
     t_flop, t_byte = W / 2 / P + W / 2 / P_fp32, Q / BW
     best = max(t_flop, t_byte)
     if T <= best:
