@@ -192,7 +192,7 @@ def test_a_tensor_called_w_is_not_w(run: Ran) -> None:
     ([*MLP, "--flops=2*"], "--flops 2*: no arithmetic"),
     (["MLP", "B=1", "D=1", "F=1", "--lines"], "--lines: MLP B=1 D=1 F=1 is a formula"),
     (["gone.py"], "gone.py: no such file"),
-    ([*MLP, "--save=out.pdf"], ".csv"),
+    ([*MLP, "--save=out.svg"], ".csv"),
     ([*MLP, "--frobnicate"], "--frobnicate"),
 ])
 def test_bad_input(run: Ran, argv: list[str], said: str) -> None:

@@ -37,7 +37,8 @@ CALL = """\
   Op NAME=VALUE ...
       a formula of the course: Matmul, MLP, SwiGLU, Attention, Elementwise, ...
   @call.txt
-      the same from a file, one or more to a line; # starts a comment"""
+      the same from a file, one or more to a line; # starts a comment; paths in it count from
+      where you are"""
 CHIPS = ("trn1", "inf2", "trn2")
 _ARRAY = re.compile(r"\d+(?:x\d+)*", re.ASCII)
 _SIZES = re.compile(r"[(\[]?\s*-?\d+\s*(?:[x*,:\u00d7]|[xX]\s*\d)", re.ASCII)  # meant as a shape
