@@ -1,0 +1,376 @@
+"""Day 7's page with other kernels in its one cell: it runs for any of them, and its laws hold.
+
+The page is written for a kernel that it does not know. So its code cells are executed here with
+kernels of other days, of files of their own, with a matmul and without, on one core and on two.
+"""
+
+import ast
+import contextlib
+import functools
+import io
+import json
+import math
+import re
+import shutil
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+import standin
+from pages import ROOT
+
+from roofline import device, machine
+from roofline.check import Report, WrongAnswer
+
+PAGE = ROOT / "day7" / "capstone.ipynb"
+CELLS = [cell for cell in nbformat.read(PAGE, 4).cells if cell.cell_type == "code"]
+TWO_DTYPES = '''
+"""One product in bf16, one in fp32."""
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def twice(a, b, c, d):
+    out = nl.ndarray((128, 1024), dtype=nl.float32, buffer=nl.shared_hbm, name="out")
+    for i, (left, right) in enumerate(((a, b), (c, d))):
+        s = nl.ndarray(left.shape, dtype=left.dtype, buffer=nl.sbuf)
+        m = nl.ndarray(right.shape, dtype=right.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=s, src=left)
+        nisa.dma_copy(dst=m, src=right)
+        total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=total, stationary=s, moving=m, accumulate=False)
+        held = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=held, src=total)
+        nisa.dma_copy(dst=out[:, nl.ds(i * 512, 512)], src=held)
+    return out
+'''
+
+
+def bf16(*shape: int) -> str:
+    return f'({shape}, "bf16")'
+
+
+def fp32(*shape: int) -> str:
+    return f'({shape}, "fp32")'
+
+
+def call(file: str, kernel: str, *arrays: str, **others: Any) -> str:
+    told = ", ".join([*arrays, *(f"{name}={value!r}" for name, value in others.items())])
+    return f'device.launch(nki.load("{file}").{kernel}, {told})'
+
+
+def cell(mine: str, changed: str = "mine") -> str:
+    """What the reader writes into the page's one cell."""
+    return f"mine = {mine}\nchanged = {changed}"
+
+
+MLP = ("../day5/kernels.py", "mlp_fused", bf16(512, 256), bf16(512, 512), bf16(512, 512))
+DAY5 = "../day5/kernels.py"
+OWN = "../tests/data/own.py"
+KERNELS = {
+    "fused MLP, larger blocks": cell(call(*MLP), call(*MLP, block=256)),
+    "copy, no matmul": cell(call("../day4/kernels.py", "copy", bf16(128, 8192)),
+                            call("../day4/kernels.py", "copy", bf16(128, 8192), elements=512)),
+    "depthwise, no matmul, two dtypes": cell(call(OWN, "depthwise", bf16(128, 2051), fp32(128, 4))),
+    "matmul, bound by memory": cell(
+        call(DAY5, "matmul_reload", bf16(256, 256), bf16(256, 1024)),
+        call(DAY5, "matmul_b_stays", bf16(256, 256), bf16(256, 1024))),
+    "matmul in fp32": cell(call(DAY5, "matmul_b_stays", fp32(256, 256), fp32(256, 512))),
+    "two cores": cell(call("../day6/kernels.py", "linear[2]", bf16(256, 1024), bf16(256, 512)),
+                      call("../day6/kernels.py", "linear_w_once[2]", bf16(256, 1024),
+                           bf16(256, 512))),
+    "two cores, no matmul": cell(call(DAY5, "mlp_gelu[2]", bf16(512, 512))),
+    "transposes on the Tensor Engine": cell(call(OWN, "rms_linear", bf16(256, 256),
+                                                 bf16(256, 512))),
+    "nothing but matmuls": cell(call("../day4/kernels.py", "resident_matmul", bf16(256, 256),
+                                     bf16(256, 1024), repeat=16)),
+    "two dtypes": cell(call("{folder}/twice.py", "twice", bf16(128, 128), bf16(128, 512),
+                            fp32(128, 128), fp32(128, 512))),
+}
+
+
+STEPS = next(i for i, one in enumerate(CELLS) if one.id == "read-asked")
+
+
+def execute(cells: list, names: dict[str, Any], given: dict[str, str]) -> tuple[dict, dict]:
+    """The names after these cells, and what each printed and showed, by id."""
+    told: dict[str, str] = {}
+    for one in cells:
+        tree = ast.parse(given.get(one.id, one.source))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(tree, one.id, "exec"), names)
+            value = last and eval(compile(ast.Expression(last.value), one.id, "eval"), names)
+        told[one.id] = out.getvalue() + ("" if value is None else repr(value))
+    return names, told
+
+
+@functools.cache
+def above() -> dict[str, Any]:
+    """The names above the steps: nothing there but its own cell knows of the reader's kernel."""
+    return execute(CELLS[:STEPS], {}, {})[0]
+
+
+def run(first: str, **filled: str) -> SimpleNamespace:
+    """The page's names, and what its cells told by id, with `first` as the reader's cell.
+
+    filled   id of a cell -> what the reader writes there; - is written _
+    """
+    given = {"your-kernel": first, **{name.replace("_", "-"): text
+                                      for name, text in filled.items()}}
+    assert set(given) <= {one.id for one in CELLS}
+    own = [one for one in CELLS[:STEPS] if one.id == "your-kernel"]
+    names, told = execute([*own, *CELLS[STEPS:]], dict(above()), given)
+    return SimpleNamespace(told=told, **names)
+
+
+@pytest.fixture(autouse=True)
+def beside_the_page(monkeypatch):
+    monkeypatch.chdir(PAGE.parent)
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "twice.py").write_text(TWO_DTYPES)
+    return folder
+
+
+def roofline_rows(page: SimpleNamespace) -> tuple[list, list]:
+    """Entitled and reached rows of step 7's picture: (I as text, rate as text)."""
+    rows = [(row[0], row[2], row[3]) for row in page.picture.rows
+            if row[0].startswith(page.mine.title)]
+    entitled = [row[1:] for row in rows if ", entitled" in row[0]]
+    return entitled, [row[1:] for row in rows if ", entitled" not in row[0]]
+
+
+def lawful(page: SimpleNamespace) -> None:
+    """What has to hold for any kernel."""
+    made, before, hand = page.made, page.before, page.hand
+    assert made.launch is page.mine
+    assert made.machine.scope == page.scope.scope == ("core" if page.mine.lnc == 1 else "lnc2")
+    # T_best = max(W / P, Q / BW), once more by hand, for each part of W its own P
+    best = max(sum(w / made.machine.peak(d) for d, w in hand.work.items()),
+               hand.hbm_bytes / made.machine.bw())
+    assert before.t_best == pytest.approx(1e9 * best)
+    assert before.t == pytest.approx(1e9 * made.time)
+    # the parts are all of it, and each has a place
+    assert math.fsum(row.time for row in before.rows) == pytest.approx(
+        1e9 * (made.time - best), abs=1e-3)
+    assert {row.cause for row in before.rows if not row.stretches} <= {"rounding", "end"}
+    lines = page.told["day7-8-where"].splitlines()
+    assert len(lines) == len(before.rows) + 1
+    for row, line in zip(before.rows, lines, strict=False):
+        placed = re.search(r"; core (\d+), ([\d,]+) to ([\d,]+)$", line)
+        assert bool(placed) == bool(row.stretches), line
+        if placed:
+            assert tuple(int(n.replace(",", "")) for n in placed.groups()) in row.stretches
+    assert page.told["day7-8-ladder"] and page.told["day7-8-timeline"]
+    # step 7: straight below, and hollow if and only if the profile's I is another
+    seen = page.compared.profiler
+    if not hand.flops:
+        assert page.picture.rows[-1][2] == page.picture.rows[-2][2]  # the same bytes
+        assert "a kernel without matmuls" in page.told["day7-4-check"]
+        assert "ridge" not in page.told["day7-4-limit"]
+    else:
+        entitled, reached = roofline_rows(page)
+        assert [at for at, _ in entitled] == [at for at, _ in reached]
+        turned = page.compared["transposes"].flops
+        other = not math.isclose(hand.intensity,
+                                 (seen.flops - turned) / (seen.read + seen.written))
+        assert len(entitled) == (2 if other else 1)
+        assert ("bytes moved" in str(page.picture)) == other
+    page.picture._repr_html_()
+    # step 9: the difference of the two ledgers, by their own sums
+    change = page.after - before
+    assert math.fsum(change[cause] for cause in change.causes) == pytest.approx(
+        page.after.gap - before.gap, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_any_kernel_goes_through(name, twice):
+    page = run(KERNELS[name].format(folder=twice) if "{folder}" in KERNELS[name]
+               else KERNELS[name])
+    lawful(page)
+    assert ("not filled in" in page.told["day7-2-check"]) and page.hand == page.run.count
+
+
+# ...: FLOPs of the profile that are more than those of the hand count, and why
+def test_fp32_has_a_hollow_mark_for_its_passes():
+    """The model's profile counts both passes of an fp32 matmul: 2 W over the same bytes."""
+    page = run(KERNELS["matmul in fp32"])
+    entitled, _ = roofline_rows(page)
+    assert len(entitled) == 2
+    assert page.compared["fp32 passes"].flops == page.hand.flops == 2 * 256 * 256 * 512
+
+
+def test_transposes_are_no_work_and_move_no_mark():
+    page = run(KERNELS["transposes on the Tensor Engine"])
+    W = 2 * 256 * 256 * 512
+    turns = (256 // 128) * (256 // 128) * 2 * 128**3  # each tile against an identity
+    assert page.hand.work == {"bf16": W} and page.told["day7-2-check"].startswith("bf16 [128,")
+    assert page.compared["transposes"].flops == turns == page.compared.profiler.flops - W
+    assert len(roofline_rows(page)[0]) == 1
+    assert page.told["day7-6-check"].startswith("not attempted: useful")  # with these numbers
+
+
+def test_two_dtypes_have_a_peak_of_their_mix(twice):
+    page = run(KERNELS["two dtypes"].format(folder=twice))
+    each = 2 * 128 * 128 * 512
+    peaks = machine.trn2.peak("bf16"), machine.trn2.peak("fp32")
+    assert page.hand.work == {"bf16": each, "fp32": each}
+    assert page.own_P == pytest.approx(2 * each / sum(each / peak for peak in peaks))
+    assert any(row[0] == "compute, bf16 and fp32" for row in page.picture.rows)
+
+
+# --- filled in -----------------------------------------------------------------------------------
+
+# matmul_reload of [256, 256] x [256, 1024] in bf16: 2 x 2 x 2 products of tiles of A and B
+A, B, C = (2 * 2 * 2, 2 * 128 * 128), (2 * 2 * 2, 2 * 128 * 512), (2 * 2, 2 * 128 * 512)
+RIGHT = dict(
+    day7_2_work='my_W = {"bf16": 2 * 256 * 256 * 1024}',
+    day7_3_traffic=(f'my_table = [("a", {A[1]}, {A[0]}, "read"), ("b", {B[1]}, {B[0]}, "read"),\n'
+                    f'            ("c", {C[1]}, {C[0]}, "written")]\nmy_resident = "320 KiB"'))
+
+
+def test_a_right_count_is_the_codes():
+    page = run(KERNELS["matmul, bound by memory"], **RIGHT)
+    lawful(page)
+    assert page.hand == page.run.count
+    assert "stands in" not in page.told["day7-4-entitlement"]
+    assert "+0.0%" in page.told["day7-2-check"] and "Q: 1.835 MB found" in page.told["day7-3-check"]
+    assert page.hand.hbm_bytes == sum(n * size for n, size in (A, B, C)) == 1_835_008
+
+
+def test_a_wrong_count_shows():
+    """Tensor sizes for bytes moved, the first common mistake: another I, and a hollow mark."""
+    sizes = ('my_table = [("a", 2 * 256 * 256, 1, "read"), ("b", 2 * 256 * 1024, 1, "read"),\n'
+             '            ("c", 2 * 256 * 1024, 1, "written")]\nmy_resident = ...')
+    page = run(KERNELS["matmul, bound by memory"], **{**RIGHT, "day7_3_traffic": sizes})
+    lawful(page)
+    moved, once = 1_835_008, 2 * (256 * 256 + 2 * 256 * 1024)
+    assert page.hand.hbm_bytes == once and page.compared.difference.read == moved - once
+    assert len(roofline_rows(page)[0]) == 2 and "extra bytes" in page.told["day7-8-where"]
+    assert f"{once / moved - 1:+.1%}" in page.told["day7-3-check"]
+
+
+def test_predictions_are_held_against_what_came():
+    guess = run(KERNELS["fused MLP, larger blocks"])
+    old, new = guess.made.time, guess.again.time
+    assert "no prediction" in guess.told["day7-9-verdict"]
+    for told, said in ((new, "held"), (new + 0.3 * abs(new - old) + 0.02 * old, "not held"),
+                       (f"{1e6 * new:.6f} us", "held")):
+        assert guess.verdict(told, old, new).startswith(said)
+    assert guess.beside("T", "2 us", 1e-6, "s") == "T: 1 us found, yours 2 us, +100.0%"
+    assert guess.beside("T", ..., 1e-6, "s") == "T: 1 us found, yours not filled in"
+
+
+def test_a_steps_question_takes_the_readers_numbers():
+    """The check of step 4 with a reader's kernel, answers worked out here."""
+    page = run(KERNELS["matmul, bound by memory"], **RIGHT)
+    W, Q, P, BW = 2 * 256 * 256 * 1024, 1_835_008, machine.trn2.peak("bf16"), machine.trn2.bw()
+    step = page.asked("day7.own_entitlement", W=W, Q=Q, P=P, BW=BW)
+    right = dict(I=W / Q, ridge=P / BW, side="memory", rate=W / Q * BW, T_best=Q / BW,
+                 T_worst=W / P + Q / BW)
+    assert isinstance(step.check(**right), Report) and step.check(**right).right
+    with pytest.raises(WrongAnswer):
+        step.check(I=Q / W)
+
+
+def test_nothing_above_the_steps_knows_the_kernel():
+    """So `above` may run once for all."""
+    mine = {"mine", "changed", "shapes"}
+    for one in CELLS[:STEPS]:
+        names = {node.id for node in ast.walk(ast.parse(one.source)) if isinstance(node, ast.Name)}
+        assert one.id == "your-kernel" or not names & mine, one.id
+
+
+# --- the page itself -----------------------------------------------------------------------------
+
+
+def test_only_one_cell_names_the_kernel():
+    """No step after it repeats a number of the MLP: shapes, W, Q, blocks."""
+    end = next(i for i, one in enumerate(CELLS) if one.id == "day7-mistake-sizes")
+    steps = [one for one in CELLS[STEPS:end] if not one.id.endswith(("-attempt", "-worked"))]
+    assert len(steps) > 30
+    for one in steps:
+        numbers = {node.value for node in ast.walk(ast.parse(one.source))
+                   if isinstance(node, ast.Constant) and isinstance(node.value, (int, float))}
+        assert all(abs(n) < 10 for n in numbers), one.id
+        assert "mlp" not in one.source and "course." not in one.source, one.id
+
+
+def test_each_step_has_a_task_a_cell_and_its_end():
+    text = "\n".join(c["source"] if isinstance(c["source"], str) else "".join(c["source"])
+                     for c in json.loads(PAGE.read_text())["cells"]
+                     if c["cell_type"] == "markdown")
+    steps = re.split(r"^### Step (\d)\. ", text, flags=re.M)[1:]
+    assert [int(n) for n in steps[::2]] == list(range(1, 10))
+    ids = {one.id for one in CELLS}
+    for n, step in zip(steps[::2], steps[1::2], strict=True):
+        [task] = re.findall(r"\(Task `(day7-\d-\w+)`", step)
+        assert task.startswith(f"day7-{n}-") and "*Done when*" in step
+        assert task in ids and any(one.id.startswith(f"day7-{n}-") and "own.check(" in one.source
+                                   for one in CELLS), task
+
+
+def test_the_worked_numbers_are_the_mlps():
+    """Day 5's MLP: B = 2048, D = 1024, F = 4096, bf16; P = 78.6 TFLOP/s, BW = 375 GB/s."""
+    stored = {one.id: "".join(o.get("text", "") or o.get("data", {}).get("text/plain", "")
+                              for o in one.outputs) for one in CELLS}
+    W = 4 * 2048 * 1024 * 4096
+    fused = 2 * (2 * 2048 * 1024 + 2 * 1024 * 4096)
+    unfused = fused + 4 * 2 * 2048 * 4096
+    assert f"{W:,}" in stored["unfused-count"] and f"{unfused:,}" in stored["unfused-count"]
+    for name, Q, rate in (("fused", fused, 58), ("unfused", unfused, 211)):
+        flop, byte = round(1e6 * W / 78.6e12, 1), round(1e6 * Q / 375e9, 1)
+        line = f"{name:8} T_best {flop} us, T_worst {flop} us + {byte} us = {flop + byte:.1f} us"
+        assert line in stored["same-roof"] and flop == 437.1
+        needed = float(re.search(rf"{name} .*needs ([\d.]+) GB/s", stored["same-needed"])[1])
+        assert round(needed) == rate == round(78.6e12 / (W / Q) / 1e9)
+    assert "504.2 us" in stored["same-roof"] and "683.2 us" in stored["same-roof"]
+
+
+# --- on other chips ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chip", ["trn1", "inf2"])
+def test_the_page_follows_the_chip(chip, monkeypatch):
+    """The worked numbers stay Trainium2's; what is measured or modelled is the chip's."""
+    monkeypatch.setattr("roofline.device.measuring.chip_here", lambda otherwise: chip)
+    names, told = execute(CELLS, {}, {"your-kernel": KERNELS["matmul in fp32"]})
+    page = SimpleNamespace(told=told, **names)
+    lawful(page)
+    assert page.made.chip == chip and chip in told["day7-5-profile"]
+    assert "437.1 us" in told["same-roof"]
+
+
+def test_on_a_device_it_captures(tmp_path, monkeypatch):
+    """On an instance that is not there (standin), with small arrays: recordings, no model."""
+    book, instance = tmp_path / "book", tmp_path / "instance"
+    for part in ("lib/roofline", "day5", "day7"):
+        (book / part).mkdir(parents=True)
+    shutil.copy(ROOT / "day5/kernels.py", book / "day5")
+    instance.mkdir()
+    monkeypatch.chdir(book / "day7")
+    monkeypatch.delenv("ROOFLINE_RECORDED")
+    for name, value in standin.install(instance, "trn2").items():
+        monkeypatch.setenv(name, value)
+    [sizes] = [one.source for one in CELLS if one.id == "fused-launch"]
+    own = call(DAY5, "mlp_fused", bf16(512, 512), bf16(512, 512), bf16(512, 512))
+    small = {"your-kernel": cell(own, own[:-1] + ", block=512)"),
+             "fused-launch": sizes.replace("2048, 1024, 4096", "512, 512, 512"),
+             "unfused-launches": "three, runs = [fused], [fused_run]\nunfused = fused_run.count"}
+    names, told = execute(CELLS, {}, small)
+    page = SimpleNamespace(told=told, **names)
+    lawful(page)
+    assert page.made.kind == page.again.kind == page.fused_made.kind == "measured"
+    assert "measured on" not in told["day7-5-profile"] and "synthetic (" in told["day7-5-profile"]
+    assert not [name for name, text in told.items() if "modelled: " in text]
+    calls = standin.calls(instance, "neuron-explorer", "capture")
+    assert len(device.recordings()) == 2  # fused, and in wider blocks: mine are the same launches
+    assert all("--profile-nth-exec=2" in call["argv"] for call in calls
+               if "--disable-profile" not in call["argv"])
