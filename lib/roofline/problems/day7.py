@@ -1381,7 +1381,7 @@ STRANGER = dict(T=36351.609e-9, issue=13704e-9, first=17234e-9)
 S, d_HEAD = 512, 128
 RAW, TRANSPOSE, READ, WRITTEN = 285_212_672, 83_886_080, 491_520, 131_072
 SLOTS = (585e-9, 3469e-9)    # of the transposes: 4 in bf16, then 16 in fp32
-RELEASE, THROTTLED, LEDGER = 28559e-9, 4383e-9, 2167e-9
+RELEASE, THROTTLED, LEDGER = 28559e-9, 4383e-9, 2166e-9
 ATTENTION = 4 * S * S * d_HEAD
 PUBLISHED, MADE_UP = "published, a trn2 capture by others", "made up for practice"
 FIGURES = dict(figures=(PUBLISHED, MADE_UP, "your own"))
@@ -1562,7 +1562,7 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
     yield _apart(Part("full", full, "s", f"N / clock = {N} / {show(clock, 'Hz')}".replace(
                           " GHz", "e9").replace(" Hz", ""),
                       {"the interval that was seen": interval, "the Vector Engine's clock":
-                       N / FACTS["vector_clock"], "128 columns": TILE / clock,
+                       N / FACTS["vector_clock"], "a tile of 128 columns": TILE / clock,
                        "half of the columns": full / 2}, label="Interval at the full clock"))
     yield _share("limit", full, interval, f"full / interval = {ns(full)} / {ns(interval)}",
                  "Share of the clock",
@@ -1578,8 +1578,8 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
     ledger = useful == THROTTLED and interval == 426.5e-9
     yield _apart(Part("lost", lost, "s", f"useful × (1 - limit) = {ns(useful)} × (1 - "
                       f"{part_of(limit)})" + ledger * (
-                          "\nThe ledger says 2.167 us: a matmul loses at most what its slot has "
-                          "above its columns' time, and one slot is short."),
+                          "\nThe ledger says 2.166 us: a matmul loses at most what its slot has "
+                          "above its columns' time, and the first slot is short."),
                       {"all of the useful time": useful, "all of the time to the release":
                        long * (1 - limit), "half of it": lost / 2,
                        "the time at the full clock too": useful / limit},
