@@ -51,6 +51,8 @@ examples
 
 It ends with 1 where a printed figure cannot be had again and no reason is known, and where a
 difference to the count is unexplained."""
+_SAME = {"cfp8": "fp8"}  # what a NeuronCore-v2 calls it
+FORMS = (".txt", ".json", ".csv", ".html")
 NEURON = ("trn1", "inf2", "trn2")
 REMARKS = {
     "F": "hardware_flops less transpose_flops",
@@ -297,8 +299,8 @@ def _same_kernel(of: Subject | None, kept: "Profile") -> Iterator[str]:
     shapes = [(tuple(shape), dtype) for shape, dtype in zip(said["shapes"], said["dtypes"],
                                                             strict=True)]
     ours = [(tuple(shape), dtype) for shape, dtype in call.shapes]
-    if [shape for shape, _ in shapes] != [shape for shape, _ in ours]:
-        raise CallError(f"{name}: a recording of shapes {_shapes(shapes)}, and the call has "
+    if _plain(shapes) != _plain(ours):
+        raise CallError(f"{name}: a recording of {_shapes(shapes)}, and the call has "
                         f"{_shapes(ours)}")
     for key, value in said["parameters"].items():
         if key in call.parameters and str(call.parameters[key]) != str(value):
@@ -310,8 +312,15 @@ def _same_kernel(of: Subject | None, kept: "Profile") -> Iterator[str]:
                "not be of the same code")
 
 
+def _plain(arrays: Sequence[tuple[tuple[int, ...], str]]) -> list[tuple[tuple[int, ...], str]]:
+    """Each shape with its dtype by one name."""
+    from ..nki import dtypes
+    return [(shape, dtypes.of(dtype)) for shape, dtype in arrays]
+
+
 def _shapes(arrays: Sequence[tuple[tuple[int, ...], str]]) -> str:
-    return ", ".join("x".join(map(str, shape)) for shape, _ in arrays)
+    return ", ".join(f"{'x'.join(map(str, shape))} {printable(dtype, 20)}"
+                     for shape, dtype in arrays)
 
 
 @dataclass(frozen=True)
@@ -417,7 +426,13 @@ def unlike(mine: Counted | None, kept: "Profile") -> tuple["Comparison | None", 
     if left.flops:
         notes.append(f"{left.flops:+,} FLOP of the profiler's have no cause: is it a profile of "
                      "this call, with the same shapes, dtype and cores?")
-    return found, notes, bool(left.flops)
+    ran = {_SAME.get(dtype, dtype) for dtype in kept.matmul_flops} - {""}
+    meant = {_SAME.get(dtype, dtype) for dtype in mine.count.work}
+    other = bool(ran and meant and ran != meant)
+    if other:
+        notes.append(f"the profile multiplies in {' and '.join(sorted(ran))}, and W is of "
+                     f"{' and '.join(sorted(meant))}: each dtype has a peak of its own")
+    return found, notes, other or bool(left.flops)
 
 
 def about(of: "Profile", on: Scope) -> dict[str, Any]:

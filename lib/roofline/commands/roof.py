@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..count import Count
-from ..machine import Entitlement, Machine, MachineError, Spec
+from ..machine import Entitlement, Machine, Spec
 from ..table import aligned, printable, wrapped
 from . import gap
 from .answer import FINE, NO, Answer, Cell
@@ -130,9 +130,12 @@ def _using(sheet: Machine, figure: str) -> Machine:
         raise CallError(f"--bw={printable(figure, 40)}: in which unit? Write it with one, such as "
                         "--bw='397 GB/s'")
     try:
-        return sheet.using(**{sheet.slow_link: figure})
-    except (MachineError, units.UnitError) as error:
+        value = units.parse(figure, "B/s")
+    except units.UnitError as error:
         raise CallError(f"--bw={printable(figure, 40)}: {error}") from None
+    if value <= 0:
+        raise CallError(f"--bw={printable(figure, 40)}: expected a bandwidth above 0")
+    return sheet.using(**{sheet.slow_link: figure})
 
 
 def _nowhere(count: Count) -> str:
@@ -168,6 +171,9 @@ def _entitled(of: Entitlement) -> list[str]:
         what = "W / P, compute" if roof == "compute" else f"Q / BW, {link}"
         if roof != "compute" or of.count.flops:
             cells.append((f"T {roof}", amount(t, "s"), what + ", binds" * (roof == of.binds)))
+    if dma := _dma(of.machine):
+        cells.append(("T DMA", amount(of.count.hbm_bytes / dma.value, "s"),
+                      f"Q / {dma.text} of the DMA engines, a roof of their own; not in T_best"))
     cells += [("T_best", amount(of.t_best, "s"), "if all of it overlaps"),
               ("T_worst", amount(of.t_worst, "s"), "if nothing does")]
     if of.count.flops:
@@ -204,9 +210,14 @@ def _others(machine: Machine, count: Count) -> Iterator[_Other]:
     for name, roof, spec in _roofs(machine, count):
         for rival in spec.rivals:
             yield _Other(name, rival, machine.using(**{roof: rival}).entitle(count))
-    dma = machine.bandwidths.get("DMA")
-    if dma and dma.value < machine.bw():
+    if dma := _dma(machine):
         yield _Other("BW DMA", dma, machine.using(**{machine.slow_link: dma}).entitle(count))
+
+
+def _dma(machine: Machine) -> Spec | None:
+    """What the DMA engines carry, where that is less than the slow link."""
+    dma = machine.bandwidths.get("DMA")
+    return dma if dma and dma.value < machine.bw() else None
 
 
 def _verdict(of: Entitlement, others: Sequence[_Other]) -> str:
@@ -323,7 +334,7 @@ def _stands(ran: _Ran, of: Entitlement, on: Scope) -> list[str]:
                       else f"by the profiler: T_best {amount(other.t_best, 's')}"))
     said = ran.kept.provenance.get("label")
     return [*wrapped([f"{printable(ran.kept.name, 60)}: {kind}" + (f" on {said}" if said else "")]),
-            *aligned(cells, left=(0, 2), indent="  ")]
+            *wrapped(aligned(cells, left=(0, 2), indent="  "), hang=4)]
 
 
 def _percent(share: float) -> str:

@@ -1,0 +1,265 @@
+"""roofline profile: clocks, counters, every printed figure again, and the count against them."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from captures import CALL, READ, ROWS, TOTAL, WRITTEN, Q, W, capture, write_kernel
+
+from roofline import machine
+from roofline.__main__ import main
+
+P = 2 * 128 * 128 * 2.4e9  # FLOP/s of one core of trn2
+STACK = machine.get("trn2", "device").facts["hbm_stack_bandwidth"].value
+REAL = Path(__file__).parents[2] / "shared" / "reference" / "real-profiles"
+# What Neuron Profile prints of this capture, by its own formulas.
+PRINTED = {"mm_arithmetic_intensity": W / Q, "peak_flops_bandwidth_ratio": P / STACK,
+           "mfu_inst_estimated_percent": W / P / (TOTAL * 1e-9),
+           "mbu_estimated_percent": Q / (TOTAL * 1e-9) / STACK}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """The kernel's file and its capture, where the command runs."""
+    monkeypatch.chdir(tmp_path)
+    write_kernel(tmp_path)
+    capture(tmp_path / "p.json", summary=PRINTED)
+    return tmp_path
+
+
+def told(capsys, *args):
+    """(exit code, JSON) of a profile."""
+    code = main(["profile", *args, "--json"])
+    out, err = capsys.readouterr()
+    assert out, err
+    return code, json.loads(out)
+
+
+def refused(capsys, *args):
+    assert main(["profile", *args]) == 2
+    out, err = capsys.readouterr()
+    assert not out and "Traceback" not in err
+    return " ".join(err.split())
+
+
+def figures(data):
+    return {row["name"]: row for row in data["figures"]}
+
+
+# --- what the file says ---------------------------------------------------------------------------
+
+
+def test_clocks_and_counters(capsys):
+    code, data = told(capsys, "p.json")
+    assert code == 0 and data["kind"] == "measured" and data["chip"] == "trn2"
+    assert data["clocks"]["total"]["s"] == pytest.approx(TOTAL * 1e-9)
+    assert data["clocks"]["execution"]["s"] is None and data["clocks"]["execution"]["includes"]
+    assert (data["flops"], data["hbm_bytes"]) == (W, Q) and data["intensity"] == W / Q
+    assert data["ridge_bf16"] == pytest.approx(P / 375e9)
+
+
+def test_text_explains_the_ratio_and_each_clock(capsys):
+    assert main(["profile", "p.json"]) == 0
+    out = capsys.readouterr().out
+    for words in ("5 us", "from the start notice to the stop notice", "unknown",
+                  "one core's peak over a whole HBM stack, which 2 cores share",
+                  "ridge of Trainium2, one NeuronCore-v3 is 209.7 FLOP/B", "to all digits"):
+        assert words in out
+    assert max(map(len, out.splitlines())) <= 98
+
+
+def test_figures_are_computed_again(capsys):
+    _, data = told(capsys, "p.json")
+    assert data["agree"]
+    for name, printed in PRINTED.items():
+        assert figures(data)[name]["agrees"], name
+        assert figures(data)[name]["recomputed"] == pytest.approx(printed)
+
+
+def test_a_figure_that_does_not_follow_is_no(tmp_path, capsys):
+    capture(tmp_path / "odd.json", summary={**PRINTED, "mbu_estimated_percent": 0.5})
+    code, data = told(capsys, "odd.json")
+    assert code == 1 and figures(data)["mbu_estimated_percent"]["agrees"] is False
+    assert any("not had again: mbu_estimated_percent" in note for note in data["notes"])
+
+
+def test_a_percentage_of_a_hundred_has_its_reason(tmp_path, capsys):
+    mbu = PRINTED["mbu_estimated_percent"]
+    capture(tmp_path / "ui.json", summary={**PRINTED, "mbu_estimated_percent": 100 * mbu})
+    code, data = told(capsys, "ui.json")
+    assert code == 0 and "0..100" in figures(data)["mbu_estimated_percent"]["reasons"][0]
+
+
+def test_rows_that_are_not_those_of_the_summary_are_no(tmp_path, capsys):
+    capture(tmp_path / "less.json", rows={"matmuls": ROWS["matmuls"][:-1]}, summary=PRINTED)
+    code, data = told(capsys, "less.json")
+    assert code == 1 and figures(data)["hardware_flops"]["recomputed"] == W * 7 // 8
+
+
+def test_a_summary_alone(tmp_path, capsys):
+    (tmp_path / "s.json").write_text(json.dumps({"n_" + "0" * 40: {
+        "total_time": TOTAL * 1e-9, "hardware_flops": W, "transpose_flops": 0,
+        "hbm_read_bytes": READ, "hbm_write_bytes": WRITTEN, "instance_type": "trn2.made"}}))
+    assert main(["profile", "s.json", "--save=s.html"]) == 0
+    out = capsys.readouterr().out
+    assert "no timeline: the summary alone" in out and "file has none" in out
+
+
+def test_one_of_several_sessions(tmp_path, capsys):
+    one, other = ({"total_time": t, "instance_type": "trn2.made"} for t in (1e-6, 2e-6))
+    keys = "n_" + "0" * 40, "n_" + "1" * 40
+    (tmp_path / "s.json").write_text(json.dumps(dict(zip(keys, (one, other), strict=True))))
+    assert keys[1] in refused(capsys, "s.json")
+    _, data = told(capsys, "s.json", f"--session={keys[1]}")
+    assert data["clocks"]["total"]["s"] == 2e-6
+    assert "expected a session" in refused(capsys, "s.json", "--session=n_9")
+
+
+def test_an_unknown_chip_is_said(tmp_path, capsys):
+    (tmp_path / "s.json").write_text(json.dumps({"n_" + "0" * 40: {"total_time": 1e-6}}))
+    _, data = told(capsys, "s.json", "--chip=trn1")
+    assert data["chip"] is None and data["machine"].startswith("Trainium1")
+    assert any("not in the file" in note for note in data["notes"])
+
+
+# --- against a count ------------------------------------------------------------------------------
+
+
+def test_the_kernels_own_count(capsys):
+    code, data = told(capsys, "p.json", *CALL)
+    found = data["comparison"]
+    assert code == 0 and found["explained"] and found["by"] == "W and Q by the source"
+    assert found["code"] == {"flops": W, "read": READ, "written": WRITTEN}
+    assert found["profiler"] == found["code"]
+    assert all(not any(of.values()) for of in found["causes"].values())
+
+
+def test_transposes_are_a_cause(tmp_path, capsys):
+    """Two more matmuls, 128 columns each, that only turn a tile."""
+    turned = 2 * 2 * 128 * 128 * 128
+    more = [(3704 + 60 * i, 3764 + 60 * i, {"N": 128, "transpose": True}) for i in range(2)]
+    capture(tmp_path / "t.json", rows={"matmuls": [*ROWS["matmuls"], *more]},
+            summary={"hardware_flops": W + turned, "transpose_flops": turned})
+    code, data = told(capsys, "t.json", *CALL)
+    assert code == 0 and data["flops"] == W
+    assert data["comparison"]["causes"]["transposes"] == {
+        "flops": turned, "read": 0, "written": 0}
+
+
+def test_a_hand_count_says_no_way(capsys):
+    """Its bytes are compared as a whole: as many are taken as written as the profiler has."""
+    code, data = told(capsys, "p.json", f"--flops={W}", f"--bytes={Q}")
+    assert code == 0 and data["comparison"]["explained"]
+    code, data = told(capsys, "p.json", f"--flops={W}", f"--bytes={READ}")  # c forgotten
+    assert code == 1 and data["comparison"]["causes"]["unexplained"] == {
+        "flops": 0, "read": WRITTEN, "written": 0}
+    assert any("no cause here" in note for note in data["notes"])
+
+
+def test_another_call_is_no(capsys):
+    code, data = told(capsys, "p.json", *CALL, "times=4")
+    assert code == 1 and data["comparison"]["causes"]["unexplained"]["flops"] == W // 2
+
+
+def test_a_hand_count_is_whole(capsys):
+    assert "--bytes without --flops" in refused(capsys, "p.json", f"--bytes={Q}")
+    assert "--flops without --bytes" in refused(capsys, "p.json", f"--flops={W}")
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="no real profile here")
+def test_a_real_capture(capsys):
+    """Attention, S = 512, d = 128: q, k, v, o in bf16; the second product runs in fp32."""
+    S, d = 512, 128
+    code, data = told(capsys, str(REAL / "trn2-lnc2-attn-fused-bf16-s512.full.json"),
+                      f"--flops={2 * S * S * d}", f"--flops=fp32:{2 * S * S * d}",
+                      f"--bytes={4 * S * d * 2}")
+    assert code == 0 and data["agree"] and data["cores"] == 2 and data["scope"] == "core"
+    causes = data["comparison"]["causes"]
+    assert causes["fp32 passes"]["flops"] == 2 * S * S * d  # each of two passes counts
+    assert causes["constants"]["read"] == 128 * 128 * (2 + 4)  # an identity of each dtype
+    assert figures(data)["peak_flops_bandwidth_ratio"]["printed"] == pytest.approx(P / STACK)
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="no real profile here")
+def test_every_real_file_is_read(capsys):
+    for path in sorted(REAL.glob("*.json")):
+        code = main(["profile", str(path)])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        if path.name == "trn1-nkibench-summary-fields.json":  # a list of several, in a frame
+            assert code == 2 and "list of 7 records" in " ".join(err.split())
+        else:
+            assert code == 0 and "includes" in out
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_files(capsys):
+    _, data = told(capsys, "p.json", "--save=f.csv", "--save=f.json", "--save=f.txt",
+                   "--save=f.html")
+    with open("f.csv", newline="") as file:
+        table = {row["figure"]: row for row in csv.DictReader(file)}
+    assert float(table["mm_arithmetic_intensity"]["printed"]) == W / Q
+    assert table["mm_arithmetic_intensity"]["agrees"] == "yes"
+    assert json.loads(Path("f.json").read_text()) == data
+    page = Path("f.html").read_text()
+    assert "rl-timeline" in page and "to all digits" in page + Path("f.txt").read_text()
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//|@import|url\((?!#|["'`]?#)""", page)
+
+
+def test_a_comparison_as_table_sums(capsys):
+    assert main(["profile", "p.json", f"--flops={W}", f"--bytes={READ}", "--save=c.csv"]) == 1
+    with open("c.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0]["what"] == "code" and rows[-1]["what"] == "profiler"
+    for column in ("flops", "hbm_read_bytes", "hbm_write_bytes"):
+        assert sum(int(row[column]) for row in rows[:-1]) == int(rows[-1][column])
+
+
+def test_there_is_no_picture(capsys):
+    assert "this answer is saved as" in refused(capsys, "p.json", "--save=p.svg")
+
+
+def test_warnings_stay_text(tmp_path, capsys):
+    text = (tmp_path / "p.json").read_text()
+    assert '"warnings": [' in text or "warnings" not in text
+    document = json.loads(text)
+    document["warnings"] = [{"message": "<img src=x onerror=alert(1)>\x1b[31m", "category": "X"}]
+    (tmp_path / "w.json").write_text(json.dumps(document))
+    assert main(["profile", "w.json", "--save=w.html"]) == 0
+    out = capsys.readouterr().out
+    assert "<img src=x" in out and "\x1b" not in out
+    assert "<img" not in Path("w.html").read_text()
+
+
+# --- bad and missing ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("args", "says"), [
+    ((), "required: PROFILE"),
+    (("nowhere.json",), "nowhere.json: no such file"),
+    (("product.py",), "expected JSON"),
+    (("tables",), "tables"),
+    (("foreign.json",), "expected a profile"),
+    (("cut.json",), "cut.json"),
+    (("p.json", "--session=n_1"), "no sessions"),
+    (("p.json", "--chip=inf2"), "--chip=inf2 is another chip"),
+    (("p.json", "Matmul", "M=0"), "M"),
+    (("p.json", "other.py:product"), "other.py"),
+])
+def test_what_cannot_be_used_is_said(args, says, tmp_path, capsys):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "foreign.json").write_text('{"rows": []}')
+    text = (tmp_path / "p.json").read_text()
+    (tmp_path / "cut.json").write_text(text[:len(text) // 2])
+    assert says in refused(capsys, *args)
+
+
+def test_a_damaged_recording_is_said(tmp_path, capsys):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "recording.json").write_text("{}")
+    for name in ("kept", "kept/recording.json"):
+        assert "kept/recording.json" in refused(capsys, name)
