@@ -844,7 +844,7 @@ def own_sum(T: float, T_best: float, fixed: float, idle: float, overlap: float, 
             "own_change", "W=..., Q=..., P=..., BW=..., size=..., before=..., after=..., "
             "seen=..."),
     fixed=dict(KERNEL, size=4.0 * SIZES["D"] * SIZES["F"], before=1, after=4,
-               seen=Q + 7 * 2.0 * SIZES["D"] * SIZES["F"]),
+               seen=Q + 3 * 4.0 * SIZES["D"] * SIZES["F"] + 3e6),
     units=dict(KERNEL_UNITS, size="B", seen="B"),
     draw=lambda r: (lambda size, before, after, held: dict(
         W=r.choice((3e9, 8e9, 19e9)), Q=12e6 + size * before, size=size, before=before,
@@ -1293,7 +1293,7 @@ def cause_engine(n: int, rate: float, hidden: float, vector: float, tensor: floa
     ask="Cause 5, fixed cost. Suppose that a kernel takes {T}; its first matmul starts at {first}, "
         "its last one ends at {last}. How long is it before the first and after the last? Which "
         "share of the time are both? Where does it show? What do you look at next?",
-    fixed=dict(T=48e-6, first=9e-6, last=43e-6),
+    fixed=dict(T=48e-6, first=10e-6, last=43e-6),
     units=dict.fromkeys(("T", "first", "last"), "s"),
     draw=lambda r: dict(T=r.choice((66e-6, 90e-6, 120e-6)), first=r.choice((13e-6, 19e-6)),
                         last=r.choice((55e-6, 59e-6))))
