@@ -179,7 +179,7 @@ def _ended(error: BaseException) -> int:
     if os.environ.get("ROOFLINE_TRACEBACK"):
         tell("".join(traceback.format_exception(error)))
     text, code = _words(error)
-    tell("\n".join(wrapped(f"error: {text}".splitlines())))
+    tell("\n".join(wrapped(f"error: {text}".splitlines(), whole=True)))
     return code
 
 

@@ -30,10 +30,14 @@ def aligned(rows: Sequence[Sequence[str]], left: Container[int] | None = None,
         for row in rows]
 
 
-def wrapped(lines: Iterable[str], hang: int = 2) -> list[str]:
-    """Lines of WIDTH columns at most; what follows on is indented by `hang` more than its line."""
-    return [row for line in lines for row in textwrap.wrap(line, WIDTH, subsequent_indent=" " * (
-        len(line) - len(line.lstrip()) + hang))]
+def wrapped(lines: Iterable[str], hang: int = 2, whole: bool = False) -> list[str]:
+    """Lines of WIDTH columns at most; what follows on is indented by `hang` more than its line.
+
+    whole   words are never broken: paths and options stay fit to be copied, a long one sticks out
+    """
+    return [row for line in lines for row in textwrap.wrap(
+        line, WIDTH, break_on_hyphens=not whole, break_long_words=not whole,
+        subsequent_indent=" " * (len(line) - len(line.lstrip()) + hang))]
 
 
 def printable(text: object, limit: int = 500) -> str:

@@ -110,15 +110,13 @@ _CSS = """\
   --pst-color-border: #8886; color-scheme: light; }
 html[data-theme="dark"] { --pst-color-text-base: #e6edf3; --pst-color-background: #121212;
   --pst-color-text-muted: #a8b0ba; --pst-color-success: #69cf8b; color-scheme: dark; }
-@media print { html[data-theme="dark"] { --pst-color-text-base: #000;
-  --pst-color-background: #fff; color-scheme: light; } }
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: var(--pst-color-text-base); background: var(--pst-color-background); }
 h1 { font-size: 1.5rem; }
 pre { overflow-x: auto; line-height: 1.4; }
 """
 _THEME = """\
-const dark = matchMedia("(prefers-color-scheme: dark)");
+const dark = matchMedia("screen and (prefers-color-scheme: dark)"); // on paper it is light
 const follow = () => { document.documentElement.dataset.theme = dark.matches ? "dark" : "light"; };
 follow();
 dark.addEventListener("change", follow);

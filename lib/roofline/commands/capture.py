@@ -112,15 +112,15 @@ def _recorded(args: argparse.Namespace, call: "Launch", here: "Probe", chip: str
     if not why:
         tell("\n".join(wrapped([here.verdict, (
             f"capture {call.title} on core {args.core or 0}: run, check the outputs, profile the "
-            f"second execution, save into {_shown(store.home())}")])))
+            f"second execution, save into {_shown(store.home())}")], whole=True)))
         with working(f"capturing {call.title}") as at:
             return runner.capture_launch(call, core=args.core or 0, tolerance=args.tolerance,
                                          timeout_s=args.timeout, tell=at)
     if found := store.find(call.key(chip), core=args.core):
-        tell("\n".join(wrapped([f"replay: {why}. Recorded: {found.label}"])))
+        tell("\n".join(wrapped([f"replay: {why}. Recorded: {found.label}"], whole=True)))
         return found
     if args.or_model:
-        tell("\n".join(wrapped([f"model: {why}; no recording of this call on {chip}"])))
+        tell("\n".join(wrapped([f"model: {why}; no recording of this call on {chip}"], whole=True)))
         return None
     raise Nowhere(f"nothing to capture on: {why}; and no recording of this call on {chip} in "
                   f"{_shown(store.home())}.\n  --or-model takes the cost model's profile, labelled "
@@ -162,17 +162,18 @@ def _arrays(path: str) -> "Mapping[str, np.ndarray]":
     import numpy as np
     what = f"--inputs {printable(path, 120)}"
     try:
-        with np.load(Path(path).expanduser(), allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise CallError(f"{what}: one array without a name; expected an .npz: "
-                                "numpy.savez(path, x=x, w=w)")
-            return {name: file[name] for name in file.files}
+        file = np.load(Path(path).expanduser(), allow_pickle=False)
+        if not isinstance(file, np.ndarray):
+            with file:
+                return {name: file[name] for name in file.files}
     except OSError as error:
         raise CallError(f"{what}: {error.strerror or printable(error, 120)}. Expected a file of "
                         "numpy.savez") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise CallError(f"{what}: {printable(error, 120)}. Expected a file of numpy.savez, of "
                         "numbers") from None
+    raise CallError(f"{what}: one array without a name; expected an .npz: "
+                    "numpy.savez(path, x=x, w=w)")
 
 
 def _cast(what: str, x: "np.ndarray", dtype: str) -> "np.ndarray":
@@ -208,9 +209,9 @@ def _told(of: Subject, made: "Measurement", mine: Hand, kept: list[str], file: P
                         + (f"{value - counted[name]:+,} to the source's: count shows where"
                            if value != counted[name] else "as in the source")
                         for name, value in yours.items())]
-    lines += ["", *wrapped(kept)]
+    lines += ["", *wrapped(kept, whole=True)]
     if file:
-        lines += wrapped([f"Next: python -m roofline profile {file} CALL, then gap {file} CALL"])
+        lines += wrapped([f"Next: python -m roofline profile {file} CALL, then gap {file} CALL"], whole=True)
     elif made.kind == "modelled":
         lines.append("Next: the same with --write=model.json, then gap model.json CALL")
     rows: list[tuple[str, Cell, str, str]] = [

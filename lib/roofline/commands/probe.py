@@ -34,16 +34,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 def answer(args: argparse.Namespace) -> Answer:
     with working("asking the tools for their versions"):
         here, matrix = probe(), tested()
-    lines = wrapped([here.verdict])
+    lines = wrapped([here.verdict], whole=True)
     if not here.bare:
-        lines += ["", *wrapped(here.table(), hang=4)]
+        lines += ["", *wrapped(here.table(), hang=4, whole=True)]
     lines += wrapped([*[f"launch: {here.launch}"] * bool(here.launch),
                       *(f"held: {other}" for other in here.others),
-                      *(f"note: {note}" for note in here.notes)])
+                      *(f"note: {note}" for note in here.notes)], whole=True)
     found, bad = _recordings()
     lines += ["", *wrapped([
         *(f"recordings: {one}" for one in found), *(f"left out: {one}" for one in bad),
-        *[matrix.line(here)] * (not here.bare)])]
+        *[matrix.line(here)] * (not here.bare)], whole=True)]
     if here.runs:
         lines.append("Next: python -m roofline capture CALL")
     else:

@@ -53,10 +53,15 @@ CSS = """\
   .rl-sheet-title { font-size: 1.3em; margin: 0 0 0.2em; }
   .rl-sheet-groups { column-gap: 2em; columns: 2; }
   .rl-sheet table { min-width: 0; }
+  .rl-sheet table:not(.ridges) th { width: 22%; }
+  .rl-sheet table:not(.ridges) td:nth-of-type(1) { width: 15.8%; }
+  .rl-sheet table:not(.ridges) td:nth-of-type(2) { width: 10.5%; }
+  .rl-sheet table:not(.ridges) td:nth-of-type(3) { white-space: normal; width: 12.5%; }
+  .rl-sheet code { font-size: 0.8em; }
   .rl-sheet-group { break-after: avoid; font-size: 1.1em; margin: 0.3em 0 0.05em; }
+  .rl-sheet section:first-child .rl-sheet-group { margin-top: 0; }
   .rl-sheet tr { break-inside: avoid; }
   .rl-sheet :is(td, th) { padding: 0 0.5em 0 0; }
-  .rl-sheet td:nth-of-type(3) { white-space: normal; }
   .rl-sheet .place { display: none; }
   .rl-sheet-key { font-size: 0.95em; margin: 0.5em 0 0; }
 }
@@ -66,7 +71,7 @@ CSS = """\
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("chip", nargs="?", metavar="CHIP",
                         help=f"{', '.join(sheets.NEURON)}; otherwise the one here, or trn2")
-    parser.add_argument("--scope", choices=("core", "lnc2", "device"), default="core",
+    parser.add_argument("--scope", choices=("core", "lnc2", "device"),
                         help="one core (the default), the pair of LNC=2, or the whole device")
 
 
@@ -75,15 +80,16 @@ def answer(args: argparse.Namespace) -> Answer:
     chip = args.chip or chip_here("trn2")
     sheet = sheets.of(chip, args.scope)  # before recordings are read: it names what it knows
     told = ""
-    if args.scope != "device":
+    scope = sheet.machine.scope
+    if scope != "device":
         with working(f"reading the recordings of {chip}"):
-            measured = roofs(chip, args.scope)
-        told, sheet = repr(measured), sheets.of(chip, args.scope, measured)
+            measured = roofs(chip, scope)
+        told, sheet = repr(measured), sheets.of(chip, scope, measured)
     text = [repr(sheet), *["", "Recordings", *wrapped(f"  {line}" for line in told.splitlines())]
             * bool(told)]
     table = list(csv.reader(io.StringIO(sheet.csv())))
     heads = table[0]
-    data = {"chip": chip, "scope": args.scope, "name": sheet.machine.name,
+    data = {"chip": chip, "scope": scope, "name": sheet.machine.name,
             "figures": [_numbered(dict(zip(heads, row, strict=True))) for row in table[1:]],
             "conflicts": [{"quantity": one.quantity, "fact": one.fact,
                            "figures": [{"value": s.value, "unit": s.unit, "kind": s.kind,
