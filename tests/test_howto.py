@@ -11,8 +11,10 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
+import standin
 from ml_dtypes import bfloat16
 from pages import ROOT
+from recordings import book  # noqa: F401  # a fixture
 
 from roofline import machine, nki
 from roofline.__main__ import main
@@ -295,6 +297,30 @@ def test_12_the_change_is_predicted_then_held_against_it(walk):
     after = walk.answers[12][2]
     assert after["t"] == pytest.approx(predicted["t"], rel=1e-9)   # modelled again, so it holds
     assert after["hbm_bytes"] == walk.kernel.new
+
+
+# --- on a device ---------------------------------------------------------------------------------
+
+
+def test_the_same_commands_measure_where_there_is_a_device(book, monkeypatch):  # noqa: F811
+    """On the tests' stand-in for a trn2: nothing of the page is said differently."""
+    (book / "instance").mkdir()
+    (book / "work" / "mine").mkdir(parents=True)
+    (book / "beside").mkdir()
+    for name, value in standin.install(book / "instance", "trn2").items():
+        monkeypatch.setenv(name, value)
+    walk = Walk(KERNELS["rms_linear"], book / "work" / "mine", book / "beside")
+    assert [ended.code for own in walk.ended.values() for ended in own] == [FINE] * 14, [
+        ended for own in walk.ended.values() for ended in own if ended.code]
+    assert walk.told(1).startswith("run: ")
+    assert walk.data[7]["kind"] == "modelled" and walk.data[8]["kind"] == "measured"
+    assert walk.data[9]["comparison"]["explained"]
+    assert walk.data[10]["ran"]["kind"] == walk.data[11]["kind"] == "measured"
+    assert walk.data[11]["t"] == pytest.approx(1e9 * walk.data[8]["time"])
+    predicted, after = walk.data[12], walk.answers[12][2]
+    assert predicted["against"]["kind"] == after["kind"] == "measured"
+    assert predicted["kind"] == "modelled" and after["t"] != pytest.approx(predicted["t"])
+    assert len(list((book / "work" / "recorded").iterdir())) == 2   # before and after
 
 
 # --- beside the steps ----------------------------------------------------------------------------
