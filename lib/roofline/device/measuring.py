@@ -342,7 +342,7 @@ def from_recording(call: Launch, chip: str, recording: store.Recording) -> Measu
 
 
 def modelled(call: Launch, chip: str) -> Measurement:
-    """What the cost model says: as many buffers as fit on chip."""
+    """What the cost model says; no limit to buffers: each tile has a place of its own."""
     from .. import neuroncore
     run = call.counted(chip)
     return Measurement(call, chip, neuroncore.predict(run, buffers=None).profile,

@@ -293,7 +293,7 @@ def predict(run: Run, machine: Machine | None = None, buffers: Buffers = 2, with
 
     machine     a core of the run's chip; None: as documented
     buffers     of the tiles of one source line, how many generations exist at once: an int for all,
-                {name of a tile, or "sbuf" or "psum": int}, None for as many as fit on chip
+                {name of a tile, or "sbuf" or "psum": int}, None for no limit
     without     names of MECHANISMS that are off (start, issue, latency, ...); "all"
     constants   {name: value in s or B/s} instead of those of constants.toml
 

@@ -355,8 +355,8 @@ _NOTES = """\
 left out  constants fitted without the row's source. Kernels, depths and mechanisms were chosen with
           all rows in view, and on Trn2 the fit starts from two profiles by trainium-kernel-fusion
 2 deep    two buffers a source line, as was frozen, where the notes declare no depth ({deep} rows of
-          {rows}). There the model takes as many as fit, chosen after first predictions: a compiler
-          places what there is room for. Same constants
+          {rows}). There the model sets no limit, chosen after first predictions: a compiler places
+          what there is room for. Same constants
 
 Read anew after the freeze, most after first predictions
 {amended}

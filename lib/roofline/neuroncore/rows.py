@@ -1,8 +1,8 @@
 """Published times of kernels on NeuronCores, and which of them the cost model is held against.
 
 What was published, and which rows are usable, was frozen before the first prediction existed. Two
-things were not, and what was fitted has seen them: where no buffering depth is declared, as many
-as fit (frozen was 2), and the rows marked `amended`. One row a published time:
+things were not, and what was fitted has seen them: where no buffering depth is declared, no
+limit (frozen was 2), and the rows marked `amended`. One row a published time:
 
   id .. grade   who published what; grades: A device counters or 3 hosts, B one careful source,
                 C derived from a utilisation, D a ceiling or an unstated chip, E host or bring-up,
@@ -87,7 +87,7 @@ class Row:
 
     @property
     def deep(self) -> bool:
-        """Whether no depth is declared: as many buffers as fit are assumed."""
+        """Whether no depth is declared: no limit to buffers is assumed."""
         return self.buffers["sbuf"] == AS_MANY_AS_FIT
 
     @property
