@@ -212,6 +212,11 @@ def test_where_nothing_can_be_saved_is_told_before_the_work(here, capsys, answer
     assert Path("/dev/full").is_char_device()
 
 
+def test_a_folder_of_a_chips_name_is_no_input(here, capsys):
+    (here / "trn2").mkdir()
+    assert [main(["sheet", "trn2", "--save=trn2/sheet.csv"]) for _ in range(2)] == [0, 0]
+
+
 def test_a_read_only_place_is_told_before_the_work(here, capsys, answers, monkeypatch):
     answers(AssertionError("it has worked"))
     (here / "mine.txt").write_text("mine")

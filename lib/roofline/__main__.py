@@ -7,15 +7,14 @@ Ignores   what commands do: commands/
 """
 
 import argparse
-import difflib
 import os
 import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from .commands import COMMANDS
 from .commands.answer import (
@@ -37,7 +36,8 @@ from .table import Told, printable, wrapped
 HEAD = """\
 python -m roofline: how fast may a kernel run, how fast does it, and where is the rest?
 
-usage: python -m roofline COMMAND ... (COMMAND --help explains by example)
+usage: python -m roofline COMMAND ... (COMMAND --help explains by example; the page howto.md takes
+       a kernel through all of them, step by step)
 
 """
 DEEP = 16  # @files within @files
@@ -84,9 +84,11 @@ def _main(argv: list[str]) -> int:
                                               for code, what in CODES.items()) + "\n")
         return 0
     if name == "--version":
+        from importlib import metadata
         show(f"roofline {metadata.version('roofline')}\n")
         return 0
     if name not in COMMANDS:
+        import difflib
         near = difflib.get_close_matches(name, COMMANDS, 1, 0.5)
         raise Usage(f"no command {printable(name, 40)!r}; " + (
             f"did you mean {near[0]}? It is" if near else
@@ -159,13 +161,13 @@ def expanded(words: Iterable[str], read: list[str], within: tuple[str, ...] = ()
 
 def _named(args: argparse.Namespace) -> Iterator[str]:
     """Files among the arguments: what a command may read."""
-    values: Iterable[Any] = (value for name, value in vars(args).items()
-                             if name not in ("save", "write"))
-    for value in values:
+    for name, value in vars(args).items():
         for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and "\0" not in text:
+            if name not in ("save", "write") and isinstance(text, str) and "\0" not in text:
                 head, py, _ = text.partition(".py")
-                yield from map(os.path.expanduser, (text, head + py))
+                for one in map(os.path.expanduser, (text, head + py)):
+                    if name in ("profile", "against") or not os.path.isdir(one):
+                        yield one  # a folder of tables; one of a chip's or an op's name is none
 
 
 # --- how it ends ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ Ignores   what the time means: profile, gap
 
 import argparse
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +63,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> float:
-    value = float(text)  # argparse says it where this is none
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{printable(text, 40)!r}; expected a number above 0")
     return value
@@ -211,7 +215,9 @@ def _told(of: Subject, made: "Measurement", mine: Hand, kept: list[str], file: P
                         for name, value in yours.items())]
     lines += ["", *wrapped(kept, whole=True)]
     if file:
-        lines += wrapped([f"Next: python -m roofline profile {file} CALL, then gap {file} CALL"], whole=True)
+        name = shlex.quote(str(file))
+        lines += wrapped([f"Next: python -m roofline profile {name} CALL, then gap {name} CALL"],
+                         whole=True)
     elif made.kind == "modelled":
         lines.append("Next: the same with --write=model.json, then gap model.json CALL")
     rows: list[tuple[str, Cell, str, str]] = [
