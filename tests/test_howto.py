@@ -16,7 +16,7 @@ from ml_dtypes import bfloat16
 from pages import ROOT
 from recordings import book  # noqa: F401  # a fixture
 
-from roofline import machine, nki
+from roofline import machine, nki, problems
 from roofline.__main__ import main
 from roofline.commands.answer import FINE, NO, NOWHERE
 
@@ -73,6 +73,11 @@ def test_one_screen_has_the_same_commands():
 def test_a_reader_writes_four_times():
     assert {n: name for n, (name, _) in WRITTEN.items()} == {
         2: "call.txt", 3: "call.txt", 4: "call.txt", 12: "after.txt"}
+
+
+def test_every_question_that_it_names_can_be_asked():
+    named = set(re.findall(r"`(day7\.\w+)`", PAGE))
+    assert len(named) == 10 and {problems.ask(one).id for one in named} == named
 
 
 # --- a walk --------------------------------------------------------------------------------------
