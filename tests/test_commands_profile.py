@@ -163,6 +163,20 @@ def test_another_call_is_no(capsys):
     assert code == 1 and data["comparison"]["causes"]["unexplained"]["flops"] == W // 2
 
 
+def test_what_a_summary_lacks_is_not_compared(tmp_path, capsys):
+    """The profiler of 2025 leaves out FLOPs that are 0; absent is unknown."""
+    (tmp_path / "s.json").write_text(json.dumps({"n_" + "0" * 40: {
+        "total_time": 1e-6, "hbm_read_bytes": 1, "hbm_write_bytes": 1}}))
+    code, data = told(capsys, "s.json", "--flops=0", "--bytes=2")
+    assert code == 1 and "comparison" not in data and data["clocks"]["total"]["s"] == 1e-6
+    assert any(note.startswith("not compared") for note in data["notes"])
+
+
+def test_a_count_without_bytes_has_no_finite_intensity(capsys):
+    assert main(["profile", "p.json", f"--flops={W}", "--bytes=0"]) == 1
+    assert " inf\n" in capsys.readouterr().out
+
+
 def test_a_hand_count_is_whole(capsys):
     assert "--bytes without --flops" in refused(capsys, "p.json", f"--bytes={Q}")
     assert "--flops without --bytes" in refused(capsys, "p.json", f"--flops={W}")

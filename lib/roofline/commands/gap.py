@@ -82,6 +82,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def answer(args: argparse.Namespace) -> Answer:
+    from ..profile import formulas
     window = _window(args.window)
     of, kept = subject(args), taken(args.profile, args.session)
     on = scope(args, of, kept)
@@ -133,7 +134,8 @@ def answer(args: argparse.Namespace) -> Answer:
                          "leave the call away: each profile's own count is used then")
     else:
         lines += [*rows(ledger), "", *advice(ledger)]
-    figure = ladder(ledger) if saving(args, ".svg", ".png", ".html") else None
+    moved = formulas.hbm_bytes(kept) if count and not window else None
+    figure = ladder(ledger, moved) if saving(args, ".svg", ".png", ".html") else None
     page, more = lanes(args, kept, ledger)
     _, odd, other_work = unlike(mine, kept) if not window else (None, [], False)
     notes += [*ledger.notes, *odd, *more]
@@ -151,10 +153,10 @@ def made(kept: "Profile", on: Scope, count: Count | None, roof: str | None = Non
         return gaps.ledger(kept, on.machine, count, roof=roof)
 
 
-def ladder(ledger: "Ledger") -> "Picture":
-    """The steps from T_best to T as a picture."""
+def ladder(ledger: "Ledger", moved: float | None = None) -> "Picture":
+    """The steps from T_best to T as a picture; hollow marks at other bytes that moved, B."""
     from .. import plot
-    return plot.ladder(ledger)
+    return plot.ladder(ledger, moved=int(moved) if moved else None)
 
 
 def _window(text: str | None) -> tuple[int, int] | None:

@@ -73,7 +73,7 @@ def add_session(parser: argparse.ArgumentParser) -> None:
 
 
 def answer(args: argparse.Namespace) -> Answer:
-    from ..profile import compare, formulas
+    from ..profile import ProfileError, compare, formulas
     of, kept = subject(args), taken(args.profile, args.session)
     on = scope(args, of, kept)
     mine = counted(args, of, on.chip)
@@ -81,26 +81,30 @@ def answer(args: argparse.Namespace) -> Answer:
     wrong = [row.name for row in check if row.agrees is False and formulas.HUNDRED
              not in row.reasons]
     against: Comparison | None = None
+    lacks: list[str] = []
     if mine:
         if not of and not mine.hand.work:
             raise CallError("--bytes without --flops: a comparison needs your W as well. Give "
                             "--flops=W, 0 where there is no matmul, or the kernel's call")
-        against = compare(mine.code(kept), kept)
+        try:
+            against = compare(mine.code(kept), kept)
+        except ProfileError as error:
+            lacks = [f"not compared: {error}"]
     lines = [*_head(kept, on), "", *_figures(check)]
-    notes = [*on.notes]
+    notes = [*on.notes, *lacks]
     if wrong:
         notes.append(f"not had again: {', '.join(wrong)}. The file's figures do not follow from "
                      "each other: is it whole, and of one run?")
     if against is not None and mine:
-        lines += ["", f"{mine.named}: against the profiler's", *(
-            "  " + line for line in repr(against).splitlines())]
+        lines += ["", *wrapped([f"{mine.named}: against the profiler's"]),
+                  *repr(against).splitlines()]
         notes += mine.differs
         if not against.explained:
             notes.append("a part of the difference has no cause here: is it the same kernel, with "
                          "the same shapes and dtype, and the same number of cores?")
     page, more = lanes(args, kept)
     lines += ["", *wrapped([*notes, *more])] if notes or more else []
-    bad = bool(wrong or on.wrong or (against is not None and not against.explained) or (
+    bad = bool(wrong or on.wrong or lacks or (against is not None and not against.explained) or (
         mine and mine.differs))
     return Answer("\n".join(lines).rstrip(), _data(kept, on, check, against, mine, notes),
                   _table(check, against), code=NO if bad else FINE, page=page)

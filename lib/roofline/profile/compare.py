@@ -11,6 +11,7 @@ that cancel each other do not show; notes tell of evidence that found no room, a
 settle the rest.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -102,7 +103,8 @@ class Comparison:
         def row(name: str, of: Amounts, sign: str, ai: float | None = None) -> tuple[str, ...]:
             shown = not sign or name.strip() == UNEXPLAINED
             cells = [f"{x:{sign if x else ''},}" if x or shown else "" for x in of]
-            return (name, *cells, "" if ai is None else units.significant(ai, 4))
+            told = "" if ai is None else units.significant(ai, 4) if math.isfinite(ai) else "inf"
+            return (name, *cells, told)
 
         found = [(cause, of) for cause, of in self if any(of) or cause == UNEXPLAINED]
         cells = [("", "W, FLOP", "Q read, B", "Q written, B", "I, FLOP/B"),
