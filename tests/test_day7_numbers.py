@@ -311,7 +311,8 @@ def test_any_kernel_is_entitled(W_own, Q_own, peak, band):
 
 
 def test_a_kernel_without_matmuls_is_refused_with_a_next_step():
-    for id in ("day7.own_entitlement", "day7.own_counters", "day7.own_point", "day7.own_change"):
+    for id in ("day7.own_work", "day7.own_entitlement", "day7.own_counters", "day7.own_point",
+               "day7.own_change"):
         for none in (0, 0.0, "0", "0 FLOP"):
             with pytest.raises(ProblemError, match=r"W: expected.*ask day7\.own_elements") as error:
                 ask(id, W=none)
@@ -321,6 +322,14 @@ def test_a_kernel_without_matmuls_is_refused_with_a_next_step():
     with pytest.raises(ProblemError) as error:  # nothing but 0 means that there is none
         ask("day7.own_entitlement", W=-1)
     assert "own_elements" not in str(error.value)
+
+
+@pytest.mark.parametrize("id", OWN)
+def test_a_measured_figure_need_not_be_whole(id):
+    """335,544,320 bytes a second and a third: no roof, work or traffic is a count of its unit."""
+    for name, unit in BANK[id].units.items():
+        given = ask(id).inputs[name] * 1.0000001
+        assert ask(id, **{name: given}).inputs[name] == given, unit
 
 
 @pytest.mark.parametrize(("own", "binds"), [

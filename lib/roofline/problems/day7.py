@@ -28,13 +28,15 @@ flop, byte, time, rate_, band, per_byte, element = (
 ns = partial(show, unit="s", digits=7)  # times that are subtracted
 part_of = partial(show, unit="", digits=4)
 
-ROOFS, ROOF_UNITS, SHARE = day2.ROOFS, day2.ROOF_UNITS, day2.SHARE
-P, BW = CORE.peak("bf16"), CORE.bw()
+ROOF_UNITS, SHARE = day2.ROOF_UNITS, day2.SHARE
+P, BW = float(CORE.peak("bf16")), float(CORE.bw())  # a measured one need not be whole
+ROOFS = {"P": P, "BW": BW}
 SIZES = day5.PAGE_MLP
 FUSED = MLP(SIZES["B"], SIZES["D"], SIZES["F"])
 APART = FUSED.unfused
-W, Q, Q_APART = FUSED.flops, FUSED.algorithmic.hbm_bytes, APART.algorithmic.hbm_bytes
-KERNEL = dict(ROOFS, W=float(W), Q=float(Q))  # the reader's own figures; here the fused MLP's
+W, Q, Q_APART = map(float, (FUSED.flops, FUSED.algorithmic.hbm_bytes,
+                            APART.algorithmic.hbm_bytes))
+KERNEL = dict(ROOFS, W=W, Q=Q)  # the reader's own figures; here the fused MLP's
 KERNEL_UNITS = dict(ROOF_UNITS, W="FLOP", Q="B")
 NO_MATMUL = ("a kernel without matmuls has no W, so no intensity: ask day7.own_elements, which "
              "entitles it by HBM and by the engine that does its work")
@@ -431,7 +433,7 @@ def own_pick(M: int, K: int, N: int, dtype: str) -> Iterator[AnyPart]:
 
 CHIPS = ("trn1", "trn2", "trn3")
 BLOCK = WIDE  # tokens at a time: the up-projection's moving tile is as wide as the down's
-COUNT = W // (2 * ROWS * TILE * BLOCK)
+COUNT = FUSED.flops // (2 * ROWS * TILE * BLOCK)
 
 
 @problem(
@@ -443,7 +445,7 @@ COUNT = W // (2 * ROWS * TILE * BLOCK)
         "is that over W? At the {dtype} peak of a {chip} core, how long is W / P? Do the counts "
         "agree? " + _yours("own_work", "W=..., count=..., K=..., M=..., N=..., passes=..., "
                            "chip=..., dtype=..."),
-    fixed=dict(W=float(W), count=COUNT, K=ROWS, M=TILE, N=BLOCK, passes=1, chip="trn2",
+    fixed=dict(W=W, count=COUNT, K=ROWS, M=TILE, N=BLOCK, passes=1, chip="trn2",
                dtype="bf16"),
     units=dict(W="FLOP"), one_of=dict(chip=CHIPS, dtype=DTYPES),
     draw=lambda r: (lambda count, K, N, more: dict(
@@ -487,6 +489,8 @@ def own_work(W: float, count: int, K: int, M: int, N: int, passes: int, chip: st
         f"The ratio is {part_of(counted / W)}.", "Do the counts agree?")
 
 
+own_work = _own(own_work, W=NO_MATMUL, count=NO_MATMUL)
+
 LOADS = dict(load_1=2.0 * ROWS * TILE, times_1=SIZES["B"] // TILE * SIZES["D"] // ROWS,
              load_2=2.0 * ROWS * SIZES["F"], times_2=SIZES["D"] // ROWS,
              load_3=2.0 * ROWS * SIZES["D"], times_3=SIZES["F"] // ROWS,
@@ -503,7 +507,7 @@ RESIDENT = 2.0 * (2 * SIZES["D"] * SIZES["F"] + TILE * (2 * SIZES["D"] + SIZES["
         "What share of SBUF is resident, and does it fit? (In JupyterLab, give your own table: "
         'ask("day7.own_traffic", load_1=..., times_1=..., and so on). A table of fewer loads: '
         "split one of them over two rows. Of more: join some, size = their bytes, times = 1.)",
-    fixed=dict(LOADS, resident=RESIDENT, sbuf=FACTS["sbuf_bytes"]),
+    fixed=dict(LOADS, resident=RESIDENT, sbuf=float(FACTS["sbuf_bytes"])),
     units=dict.fromkeys(("load_1", "load_2", "load_3", "store", "resident", "sbuf"), "B"),
     draw=lambda r: dict(load_1=r.choice((8, 16, 64)) * 1024.0, times_1=r.choice((96, 160, 320)),
                         load_2=r.choice((256, 512)) * 1024.0, times_2=r.choice((12, 20, 24)),
@@ -586,7 +590,7 @@ own_entitlement = _own(own_entitlement, W=NO_MATMUL)
         "Find T_best and T_worst. " + _yours(
             "own_elements", "n=..., passes=..., Q=..., rate=..., BW=..."),
     fixed=dict(n=7 * 2**20, passes=1, Q=28.0 * 2**20,
-               rate=CORE.facts["scalar_width"].value * CORE.facts["scalar_clock"].value, BW=BW),
+               rate=float(FACTS["scalar_width"] * FACTS["scalar_clock"]), BW=BW),
     units=dict(Q="B", rate="element/s", BW="B/s"),
     draw=lambda r: dict(n=r.choice((2, 3, 6, 12)) * 2**20, passes=r.choice((1, 3, 4, 9)),
                         Q=r.choice((9e6, 15e6, 33e6))))
@@ -674,7 +678,7 @@ TURN = 2.0 * SIZES["B"] * SIZES["D"] * TILE  # FLOPs counted for turning x, tile
         "Intensity that the profiler shows. By how many bytes do its HBM bytes exceed Q? What does "
         "that intensity leave out? " + _yours(
             "own_counters", "W=..., Q=..., raw=..., transpose=..., read=..., written=..."),
-    fixed=dict(W=float(W), Q=float(Q), raw=W + TURN, transpose=TURN,
+    fixed=dict(W=W, Q=Q, raw=W + TURN, transpose=TURN,
                read=2.0 * (SIZES["B"] * SIZES["D"] + 2 * SIZES["D"] * SIZES["F"]) + IDENTITY,
                written=2.0 * SIZES["B"] * SIZES["D"]),
     units=dict(W="FLOP", Q="B", raw="FLOP", transpose="FLOP", read="B", written="B"),
@@ -1022,7 +1026,7 @@ def mistake_latency(P: float, W: float, latency: float, T: float) -> Iterator[An
         "the Vector Engine, which takes {rate}. How long does each engine need? If they overlap "
         "fully, what is the MFU at best? Which engine binds? What catches the mistake of calling "
         "the rest wasted compute?",
-    fixed=dict(P=P, W=4e9, n=18 * 2**20, rate=VECTOR_FP32 * FACTS["vector_clock"]),
+    fixed=dict(P=P, W=4e9, n=18 * 2**20, rate=float(VECTOR_FP32 * FACTS["vector_clock"])),
     units=dict(P="FLOP/s", W="FLOP", rate="element/s"),
     draw=lambda r: dict(W=r.choice((2e9, 3e9, 11e9, 14e9)), n=r.choice((9, 14, 25, 30)) * 2**20))
 def mistake_engine(P: float, W: float, n: int, rate: float) -> Iterator[AnyPart]:
@@ -1064,7 +1068,7 @@ def mistake_engine(P: float, W: float, n: int, rate: float) -> Iterator[AnyPart]
         "P = {P} and BW = {BW}. Find Q, the Q of someone who counts w once, and T_best. With the "
         "roofs of the whole chip of 8 cores, what would T_best be, and how many times too high is "
         "that roof? What catches it?",
-    fixed=dict(P=CORE.at("lnc2").peak("bf16"), BW=CORE.at("lnc2").bw(), B=1536, D=1536, F=2048),
+    fixed=dict(P=2 * P, BW=2 * BW, B=1536, D=1536, F=2048),
     units=ROOF_UNITS,
     draw=lambda r: dict(B=256 * r.choice((1, 2, 3, 5)), D=r.choice((1024, 1280, 2048)),
                         F=512 * r.choice((3, 5, 6, 8))))
@@ -1106,7 +1110,8 @@ def mistake_scope(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPa
 
 # --- causes of a gap, and where each shows --------------------------------------------------------
 
-DOCUMENTED = next(spec.value for spec in CORE.peaks["bf16"].rivals if spec.kind == "documented")
+DOCUMENTED = next(float(spec.value) for spec in CORE.peaks["bf16"].rivals
+                  if spec.kind == "documented")
 WHERE = "Where does it show?"
 LOOK = "What do you look at next?"
 
@@ -1252,8 +1257,8 @@ def cause_bytes(P: float, BW: float, W: float, Q: float, read: float, written: f
         "the Tensor Engine wait? By the guide the Vector Engine has {vector} in fp32 and the "
         "Tensor Engine {tensor} in bf16: what is the ratio? Where does it show? What do you look "
         "at next?",
-    fixed=dict(n=7 * 2**20, rate=VECTOR_FP32 * FACTS["vector_clock"], hidden=9e-6,
-               vector=FACTS["vector_peak_flops.fp32"], tensor=DOCUMENTED),
+    fixed=dict(n=7 * 2**20, rate=float(VECTOR_FP32 * FACTS["vector_clock"]), hidden=9e-6,
+               vector=float(FACTS["vector_peak_flops.fp32"]), tensor=DOCUMENTED),
     units=dict(rate="element/s", hidden="s", vector="FLOP/s", tensor="FLOP/s"),
     draw=lambda r: dict(n=r.choice((5, 6, 9, 11)) * 2**20, hidden=r.choice((5e-6, 7e-6, 12e-6))))
 def cause_engine(n: int, rate: float, hidden: float, vector: float, tensor: float,
@@ -1404,7 +1409,7 @@ STRANGERS: dict[str, dict[str, Any]] = {
                      useful=THROTTLED),
     "traffic": dict(S=S, d=d_HEAD, read=READ, written=WRITTEN),
     "entitlement": dict(W=ATTENTION, Q=4 * 2 * S * d_HEAD, T=STRANGER["T"])}
-FP32_P = CORE.peak("fp32")
+FP32_P = float(CORE.peak("fp32"))
 
 
 @problem(
@@ -1543,7 +1548,7 @@ def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float, f
         "clock was allowed? The first matmul starts at {first} and the throttle event 8 of 8 is "
         "at {release}: how long is that? Useful matmuls fill {useful} of it: how much of that was "
         "lost? What does 8 of 8 say?" + SAID,
-    fixed=dict(STRANGERS["throttle"], clock=FACTS["tensor_clock"], figures=PUBLISHED),
+    fixed=dict(STRANGERS["throttle"], clock=float(FACTS["tensor_clock"]), figures=PUBLISHED),
     one_of=FIGURES,
     units=dict(clock="Hz", interval="s", first="s", release="s", useful="s"),
     draw=lambda r: (lambda N, share: dict(
