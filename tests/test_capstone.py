@@ -257,6 +257,13 @@ def test_a_wrong_count_shows():
     assert f"{once / moved - 1:+.1%}" in page.told["day7-3-check"]
 
 
+def test_work_where_there_is_none_shows():
+    """A reader counts W for a copy: the profile has none, so its I has no mark; step 6 says so."""
+    page = run(KERNELS["copy, no matmul"], day7_2_work='my_W = {"bf16": 1000}')
+    assert page.compared.difference.flops == -1000 and len(roofline_rows(page)[0]) == 1
+    assert "dtypes: none" in page.told["day7-2-check"]
+
+
 def test_predictions_are_held_against_what_came():
     guess = run(KERNELS["fused MLP, larger blocks"])
     old, new = guess.made.time, guess.again.time
