@@ -366,7 +366,7 @@ def mfu(P: float, W: float, T_best: float, T: float) -> Iterator[AnyPart]:
     yield Part("gap", T - T_best, "s", f"T - T_best = {ns(T)} - {ns(T_best)}",
                {"the time itself, not what is above T_best": T, "T_best, not what is above it":
                 T_best, "the two times added": T + T_best,
-                "half of it": (T - T_best) / 2}, label="Gap")
+                "taken the wrong way round": T_best - T}, label="Gap")
     yield Part("mfu", W / T / P, "", f"W / T / P = {flop(W)} / {time(T)} / {rate_(P)}",
                {UPSIDE_DOWN_: T * P / W, "the gap's share of T, not the work's": 1 - W / T / P,
                 ONE_FLOP: W / T / P / 2, "the gap over T_best": T / T_best - 1}
@@ -616,7 +616,7 @@ def own_elements(n: int, passes: int, Q: float, rate: float, BW: float) -> Itera
     yield _apart(Part("T_best", best, "s", f"max(Q / BW, n × passes / rate) = max({time(t_byte)}, "
                       f"{time(t_engine)})",
                       {"the shorter of the two times": min(t_byte, t_engine),
-                       "half of it": best / 2, "the roofs of all 8 cores": best / CORES,
+                       "the roofs of all 8 cores": best / CORES,
                        "the two times added": t_byte + t_engine},
                       follows=("max", "T_byte", "T_engine")))
     yield replace(day5._worst(t_engine, t_byte, "T_worst", "", ("T_byte", "T_engine")),
@@ -646,7 +646,8 @@ def own_clock(first: float, second: float, total: float, inside: float) -> Itera
     yield _apart(Part("outside", total - inside, "s", f"total - inside = {ns(total)} - "
                       f"{ns(inside)}",
                       {"the part inside": inside, "the total": total,
-                       "the two added": total + inside, "half of it": (total - inside) / 2},
+                       "the two added": total + inside,
+                       "taken the wrong way round": inside - total},
                       label="Outside the execution"))
     yield _choice("run", "second", {
         "second": ("the second or a later one", ""),
@@ -760,7 +761,7 @@ def own_point(P: float, BW: float, W: float, Q: float, T: float, seen: float,
                  "Share of the entitlement",
                  {"the share of P, as if compute bound": W / T / P,
                   "W / P added to Q / BW, as without overlap": (W / P + Q / BW) / T,
-                  "half of it": best / T / 2, "the shorter of the two times over T":
+                  "the shorter of the two times over T":
                   min(W / P, Q / BW) / T})
     yield _share("mfu", W / P, T, f"W / T / P = {flop(W)} / {time(T)} / {rate_(P)}", "W / T / P",
                  {"the bytes' time over T": Q / BW / T, ONE_FLOP: W / T / P / 2,
@@ -771,7 +772,7 @@ def own_point(P: float, BW: float, W: float, Q: float, T: float, seen: float,
                       f"{time(seen / BW)})",
                       {"the shorter of the two times": min(W / P, seen / BW),
                        "the two times added": W / P + seen / BW, "the measured time": T,
-                       "half of it": best_seen / 2, "P and BW of all 8 cores": best_seen / CORES},
+                       "P and BW of all 8 cores": best_seen / CORES},
                       label="T_best at I_seen"))
     yield _choice("plot", "hand", {
         "hand": ("at the hand count's, and a hollow one at the profiler's if it differs", ""),
@@ -812,7 +813,7 @@ def own_sum(T: float, T_best: float, fixed: float, idle: float, overlap: float, 
         missing = 0.0
     yield _apart(Part("gap", gap, "s", f"T - T_best = {ns(T)} - {ns(T_best)}",
                       {"the measured time": T, "T_best": T_best, "the parts found, not the gap":
-                       found, "the two times added": T + T_best, "half of it": gap / 2},
+                       found, "the two times added": T + T_best, "taken the wrong way round": -gap},
                       label="Gap"))
     yield _apart(Part("missing", missing, "s", "gap - (fixed + idle + overlap + slow) = "
                       f"{ns(gap)} - ({ns(fixed)} + {ns(idle)} + {ns(overlap)} + {ns(slow)})"
@@ -924,8 +925,7 @@ def mistake_sizes(M: int, K: int, N: int, r_A: int, r_B: int) -> Iterator[AnyPar
                       {"the ratio, not what it is above 1": Q / least,
                        "how much Q is understated": 1 - least / Q,
                        "the reloads of one operand alone": op.reloaded(r_A, 1).hbm_bytes / least
-                       - 1 if r_A > 1 else op.reloaded(1, r_B).hbm_bytes / least,
-                       "half of it": (Q / least - 1) / 2},
+                       - 1 if r_A > 1 else op.reloaded(1, r_B).hbm_bytes / least},
                       label="I overstated by, as a fraction or in %",
                       follows=("+", ("/", "Q", "Q_sizes"), -1.0)))
     yield _choice("catch", "walk", {
@@ -965,8 +965,7 @@ def mistake_bandwidth(P: float, BW: float, W: float, Q: float, reached: float,
                       {"the ratio, not what it is above 1": real / spec,
                        "how much T_best is understated": 1 - spec / real,
                        "the bandwidth that is not reached, over the spec's": 1 - reached / BW,
-                       "the times added, as without overlap": both / spec,
-                       "half of it": (real / spec - 1) / 2},
+                       "the times added, as without overlap": both / spec},
                       label="Rate overstated by, as a fraction or in %",
                       follows=("+", ("/", "T_reached", "T_spec"), -1.0)))
     yield _choice("where", "left", {
@@ -1009,7 +1008,7 @@ def mistake_latency(P: float, W: float, latency: float, T: float) -> Iterator[An
                            W / (latency - T) / P}, label=label + SHARE))
     yield _apart(Part("outside", latency - T, "s", f"latency - T = {ns(latency)} - {ns(T)}",
                       {"the latency": latency, "the kernel's time": T, "the two added":
-                       latency + T, "half of it": (latency - T) / 2},
+                       latency + T, "taken the wrong way round": T - latency},
                       label="Not this kernel's"))
     yield _choice("catch", "device", {
         "device": ("entitle and measure one op, on the device timeline", ""),
@@ -1135,11 +1134,11 @@ def cause_idle(first: float, last: float, busy: float) -> Iterator[AnyPart]:
     yield _apart(Part("idle", idle, "s", f"last - first - busy = {ns(last)} - {ns(first)} - "
                       f"{ns(busy)}",
                       {"the time before the first matmul counted too": last - busy,
-                       "the busy time": busy, "the whole stretch": span, "half of it": idle / 2},
+                       "the busy time": busy, "the whole stretch": span},
                       label="Idle in between"))
     yield _share("share", idle, span, f"idle / (last - first) = {ns(idle)} / ({ns(last)} - "
                  f"{ns(first)})", "Share of the stretch",
-                 {"over the busy time": idle / busy, "half of it": idle / span / 2,
+                 {"over the busy time": idle / busy,
                   "the time before the first matmul counted too": (last - busy) / last},
                  ("/", "idle", span))
     yield _choice("where", "gaps", {
@@ -1174,11 +1173,11 @@ def cause_overlap(dma: float, tensor: float, active: float) -> Iterator[AnyPart]
     yield _apart(Part("both", both, "s", f"dma + tensor - active = {ns(dma)} + {ns(tensor)} - "
                       f"{ns(active)}",
                       {"the two times added": dma + tensor, "the difference of the two times":
-                       abs(tensor - dma), "half of it": both / 2,
+                       abs(tensor - dma), "taken the wrong way round": -both,
                        "all of the DMA time": dma}, label="Both active"))
     yield _apart(Part("alone", alone, "s", f"active - tensor = {ns(active)} - {ns(tensor)}",
                       {"all of the DMA time": dma, "the Tensor Engine alone": active - dma,
-                       "half of it": alone / 2, "the time at least one is active": active,
+                       "the time at least one is active": active,
                        "the time that both are": both}, label="DMA alone"))
     yield _apart(Part("share", both / dma, "", f"both / dma = {ns(both)} / {ns(dma)}",
                       {"the share that is not hidden": 1 - both / dma,
@@ -1268,11 +1267,11 @@ def cause_engine(n: int, rate: float, hidden: float, vector: float, tensor: floa
         raise ValueError(f"hidden has to be below the step's own time, {time(step)}")
     yield _apart(Part("T_engine", step, "s", f"n / rate = {n:,} / {rate:,.0f}",
                       {"bytes in place of elements": 2 * step, "one lane, not all": TILE * step,
-                       "8 cores' engines": step / CORES, "half of the elements": step / 2,
+                       "8 cores' engines": step / CORES,
                        "what is hidden": hidden}, label="Time of the step"))
     yield _apart(Part("wait", step - hidden, "s", f"T_engine - hidden = {ns(step)} - {ns(hidden)}",
                       {"all of the step": step, "what is hidden": hidden,
-                       "the two added": step + hidden, "half of it": (step - hidden) / 2},
+                       "the two added": step + hidden, "taken the wrong way round": hidden - step},
                       label="Wait", follows=("+", "T_engine", -hidden)))
     yield _apart(Part("ratio", tensor / vector, "", f"tensor / vector = {rate_(tensor)} / "
                       f"{rate_(vector)}\nA multiply-add has two of the one; the other counts up to "
@@ -1309,16 +1308,16 @@ def cause_fixed(T: float, first: float, last: float) -> Iterator[AnyPart]:
     yield _apart(Part("before", first, "s", f"first = {ns(first)}\nTimes count from the start of "
                       "the execution.",
                       {"the time after the last": after, "the matmuls' stretch": last - first,
-                       "both ends": first + after, "half of it": first / 2},
+                       "both ends": first + after},
                       label="Before the first matmul"))
     yield _apart(Part("after", after, "s", f"T - last = {ns(T)} - {ns(last)}",
                       {"the time before the first": first, "the matmuls' stretch": last - first,
-                       "both ends": first + after, "half of it": after / 2, "the end's own "
+                       "both ends": first + after, "the end's own "
                        "timestamp": last}, label="After the last matmul"))
     yield _share("share", first + after, T, f"(before + after) / T = ({ns(first)} + {ns(after)}) "
                  f"/ {ns(T)}", "Share of the time",
                  {"one end alone": first / T, "over the matmuls' stretch": (first + after) /
-                  (last - first), "half of it": (first + after) / T / 2},
+                  (last - first)},
                  ("*", ("+", "before", "after"), 1 / T))
     yield _choice("where", "ends", {
         "ends": ("before the first matmul and after the last", ""),
@@ -1357,7 +1356,7 @@ def cause_slow(P: float, W: float, busy: float) -> Iterator[AnyPart]:
                       label="Share of P" + SHARE, follows=("/", "rate", P)))
     yield _apart(Part("lost", busy - least, "s", f"busy - W / P = {ns(busy)} - {ns(least)}",
                       {"the busy time": busy, "W / P": least, "the two added": busy + least,
-                       "half of it": (busy - least) / 2}, label="Above W / P"))
+                       "taken the wrong way round": least - busy}, label="Above W / P"))
     yield _choice("where", "solid", {
         "solid": ("a solid row, and W / busy time below P", ""),
         "gaps": ("gaps between matmuls", "Then it is idle, not slow."),
@@ -1429,11 +1428,11 @@ def stranger_start(T: float, issue: float, first: float, figures: str) -> Iterat
         raise ValueError("issue, first and T come in this order")
     yield _apart(Part("before", first, "s", f"first = {ns(first)}",
                       {"the first issue, not the first matmul": issue, "what is left after it":
-                       T - first, "from the issue on": first - issue, "half of it": first / 2},
+                       T - first, "from the issue on": first - issue},
                       label="Before the first matmul"))
     yield _apart(Part("fill", first - issue, "s", f"first - issue = {ns(first)} - {ns(issue)}",
                       {"all of the time before the first matmul": first, "the time before the "
-                       "issue": issue, "half of it": (first - issue) / 2,
+                       "issue": issue, "taken the wrong way round": issue - first,
                        "the two added": first + issue}, label="From the issue to the matmul"))
     yield _share("share", first, T, f"first / T = {ns(first)} / {ns(T)}", "Share of the time",
                  {"up to the first issue": issue / T, "from the issue on": (first - issue) / T,
@@ -1567,17 +1566,17 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
     yield _apart(Part("full", full, "s", f"N / clock = {N} / {show(clock, 'Hz')}".replace(
                           " GHz", "e9").replace(" Hz", ""),
                       {"the interval that was seen": interval, "the Vector Engine's clock":
-                       N / FACTS["vector_clock"], "a tile of 128 columns": TILE / clock,
-                       "half of the columns": full / 2}, label="Interval at the full clock"))
+                       N / FACTS["vector_clock"], "a tile of 128 columns": TILE / clock},
+                      label="Interval at the full clock"))
     yield _share("limit", full, interval, f"full / interval = {ns(full)} / {ns(interval)}",
                  "Share of the clock",
                  {"the square of it": limit**2, "all of the clock: nothing withheld": 1,
-                  "the Vector Engine's clock": N / FACTS["vector_clock"] / interval,
-                  "half of it": limit / 2}, ("/", "full", interval))
+                  "the Vector Engine's clock": N / FACTS["vector_clock"] / interval},
+                 ("/", "full", interval))
     yield _apart(Part("time", long, "s", f"release - first = {ns(release)} - {ns(first)}",
                       {"counted from the start of the execution": release,
                        "the time before the first matmul": first,
-                       "the useful part alone": useful, "half of it": long / 2},
+                       "the useful part alone": useful},
                       label="First matmul to release"))
     lost = useful * (1 - limit)
     ledger = useful == THROTTLED and interval == 426.5e-9
@@ -1586,7 +1585,7 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
                           "\nThe ledger says 2.166 us: a matmul loses at most what its slot has "
                           "above its columns' time, and the first slot is short."),
                       {"all of the useful time": useful, "all of the time to the release":
-                       long * (1 - limit), "half of it": lost / 2,
+                       long * (1 - limit),
                        "the time at the full clock too": useful / limit},
                       also=(LEDGER,) * ledger, label="Lost to the throttle"))
     yield _choice("says", "released", {
@@ -1667,8 +1666,8 @@ def stranger_entitlement(P: float, BW: float, P_fp32: float, W: int, Q: int, T: 
     yield _apart(Part("T_flop", t_flop, "s", f"W / 2 / P + W / 2 / P_fp32 = {W:,} / 2 / "
                       f"{rate_(P)} + {W:,} / 2 / {rate_(P_fp32)}",
                       {"all of W in bf16": W / P, "all of W in fp32": W / P_fp32,
-                       "the mean of the two peaks": 2 * W / (P + P_fp32),
-                       "half of it": t_flop / 2}, label="Time of the FLOPs"))
+                       "the mean of the two peaks": 2 * W / (P + P_fp32)},
+                      label="Time of the FLOPs"))
     yield _apart(Part("T_byte", t_byte, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
                       {ELEMENTS: t_byte / 2, "bytes taken as bits: a factor 8": 8 * t_byte,
                        f"BW of all {CORES} cores, not one core's share": t_byte / CORES},
@@ -1676,15 +1675,15 @@ def stranger_entitlement(P: float, BW: float, P_fp32: float, W: int, Q: int, T: 
     yield _apart(Part("T_best", best, "s", f"max(T_flop, T_byte) = max({time(t_flop)}, "
                       f"{time(t_byte)})",
                       {"all of W in bf16": max(W / P, t_byte), "the shorter of the two times":
-                       min(t_flop, t_byte), "the two times added": t_flop + t_byte,
-                       "half of it": best / 2}, follows=("max", "T_flop", "T_byte")))
+                       min(t_flop, t_byte), "the two times added": t_flop + t_byte},
+                      follows=("max", "T_flop", "T_byte")))
     yield _apart(Part("gap", T - best, "s", f"T - T_best = {ns(T)} - {ns(best)}",
                       {"the measured time": T, "T_best": best, "the two added": T + best,
-                       "half of it": (T - best) / 2}, label="Gap",
+                       "taken the wrong way round": best - T}, label="Gap",
                       follows=("+", T, ("*", -1.0, "T_best"))))
     yield _share("share", best, T, f"T_best / T = {ns(best)} / {ns(T)}", "T_best over T",
-                 {"all of W in bf16": max(W / P, t_byte) / T, "the bytes' time over T": t_byte / T,
-                  "half of it": best / T / 2}, ("/", "T_best", T))
+                 {"all of W in bf16": max(W / P, t_byte) / T, "the bytes' time over T": t_byte / T},
+                 ("/", "T_best", T))
     yield _choice("row", "start", {
         "start": ("the time before the first transfer is issued", ""),
         "transposes": ("the transposes", "They are about a third of the largest row."),
