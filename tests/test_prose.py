@@ -49,6 +49,12 @@ NOT_AN_ANSWER: dict[tuple[str, str, str], str] = {
         "64 MiB in and out is also what a published row, C24, read one way: listed in its table",
     ("day4/measured_roofs.ipynb", "day4.above", "spec"):
         "P of Day 3's core, which the openers have: the question is the ratio",
+    ("day7/capstone.ipynb", "day7.own_traffic", "written"):
+        "the steps' own inputs are the worked kernel's, on purpose: its table stands above",
+    ("day7/capstone.ipynb", "day7.own_entitlement", "rate"):
+        "P itself, which every question on this core gives",
+    ("day7/capstone.ipynb", "day7.own_counters", "more"):
+        "an identity matrix in bf16 is as large as a tile of x in the worked table",
 }
 
 
