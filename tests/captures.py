@@ -36,6 +36,14 @@ def product(a, b, times=8):
 
 
 @nki.jit
+def twice(a, b, times=8):
+    """The same, with b loaded once more."""
+    again = nl.ndarray((128, 512), dtype=b.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=again, src=b)
+    return product(a, b, times)
+
+
+@nki.jit
 def copy(x):
     """y = x, through SBUF: no FLOPs."""
     y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")

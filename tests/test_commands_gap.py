@@ -143,6 +143,7 @@ def test_against_an_earlier_profile(tmp_path, capsys):
     assert sum(float(row["change_ns"]) for row in table.values()) == pytest.approx(-1000)
     out = text(capsys, "p.json", *CALL, "--against=late.json")
     assert "from late.json to p.json" in out and "-1 us  start" in out
+    assert "+0 s" not in out and re.search(r" 0 s  T_best", out)
 
 
 def test_a_kernel_without_flops(tmp_path, capsys):
@@ -163,6 +164,11 @@ def test_a_pair_is_the_mean_of_its_cores(tmp_path, capsys):
     assert data["t_best"] == pytest.approx(W / P)  # twice the work on twice the peak
     out = text(capsys, "p2.json")
     assert "mean of cores 0 and 1" in out and "0: 0-400, 1: 0-400" in out
+
+
+def test_the_call_may_come_first(capsys):
+    (_, one), (_, two) = (told(capsys, *args) for args in (("p.json", *CALL), (*CALL, "p.json")))
+    assert one == two
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -207,7 +213,9 @@ def test_names_and_lines_stay_text(tmp_path, capsys):
 @pytest.mark.parametrize(("args", "says"), [
     ((), "required: PROFILE"),
     (("nowhere.json",), "nowhere.json: no such file"),
-    (("product.py",), "expected JSON"),
+    (("notes.txt",), "expected JSON"),
+    (CALL, "needs a profile, and product.py:product is a call"),
+    (("Matmul", "M=8", "K=8", "N=8"), "needs a profile"),
     (("tables",), "tables"),
     (("p.json", "--window=5"), "expected T0:T1"),
     (("p.json", "--window=a:b"), "expected T0:T1"),
@@ -225,6 +233,7 @@ def test_names_and_lines_stay_text(tmp_path, capsys):
 ])
 def test_what_cannot_be_used_is_said(args, says, tmp_path, capsys):
     (tmp_path / "tables").mkdir()
+    (tmp_path / "notes.txt").write_text("none")
     assert says in refused(capsys, *args)
 
 

@@ -158,6 +158,15 @@ def test_a_hand_count_says_no_way(capsys):
     assert any("no cause here" in note for note in data["notes"])
 
 
+def test_a_hand_count_that_agrees_knows_the_tensors(capsys):
+    """A compiled kernel that loads b once, where the source says twice: only a Run can tell."""
+    call = ("product.py:twice", *CALL[1:])
+    for more in ((), (f"--flops={W}", f"--bytes={Q + 2 * 128 * 512}")):
+        code, data = told(capsys, "p.json", *call, *more)
+        causes = data["comparison"]["causes"]
+        assert code == 0 and causes["reload saved by the compiler"]["read"] == -2 * 128 * 512
+
+
 def test_another_call_is_no(capsys):
     code, data = told(capsys, "p.json", *CALL, "times=4")
     assert code == 1 and data["comparison"]["causes"]["unexplained"]["flops"] == W // 2
@@ -208,6 +217,11 @@ def test_every_real_file_is_read(capsys):
             assert code == 0 and "includes" in out
 
 
+def test_the_call_may_come_first(capsys):
+    (_, one), (_, two) = (told(capsys, *args) for args in (("p.json", *CALL), (*CALL, "p.json")))
+    assert one == two
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -255,7 +269,9 @@ def test_warnings_stay_text(tmp_path, capsys):
 @pytest.mark.parametrize(("args", "says"), [
     ((), "required: PROFILE"),
     (("nowhere.json",), "nowhere.json: no such file"),
-    (("product.py",), "expected JSON"),
+    (("notes.txt",), "expected JSON"),
+    (CALL, "needs a profile, and product.py:product is a call"),
+    (("Matmul", "M=8", "K=8", "N=8"), "needs a profile"),
     (("tables",), "tables"),
     (("foreign.json",), "expected a profile"),
     (("cut.json",), "cut.json"),
@@ -266,6 +282,7 @@ def test_warnings_stay_text(tmp_path, capsys):
 ])
 def test_what_cannot_be_used_is_said(args, says, tmp_path, capsys):
     (tmp_path / "tables").mkdir()
+    (tmp_path / "notes.txt").write_text("none")
     (tmp_path / "foreign.json").write_text('{"rows": []}')
     text = (tmp_path / "p.json").read_text()
     (tmp_path / "cut.json").write_text(text[:len(text) // 2])

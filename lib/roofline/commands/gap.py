@@ -28,6 +28,7 @@ from .profile import (
     lanes,
     saving,
     scope,
+    sorted_out,
     taken,
     unlike,
 )
@@ -83,6 +84,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def answer(args: argparse.Namespace) -> Answer:
     from ..profile import formulas
+    sorted_out(args, "gap")
     window = _window(args.window)
     of, kept = subject(args), taken(args.profile, args.session)
     on = scope(args, of, kept)
@@ -265,7 +267,8 @@ def changes(of: "Difference") -> list[str]:
     order = sorted(of.causes, key=lambda cause: -abs(of[cause]))
     for name, (was, now) in [*((cause, of.causes[cause]) for cause in order),
                              ("T_best", of.t_best), ("T", of.t)]:
-        cells.append((time(was), time(now), "+" * (now > was) + time(now - was), name))
+        sign = "+" * (round(now - was, 6) > 0)
+        cells.append((time(was), time(now), sign + time(now - was), name))
     return [*wrapped([f"from {printable(of.before, 60)} to {printable(of.after, 60)}"]),
             *aligned(cells, left=(3,), indent="  ")]
 

@@ -9,13 +9,14 @@ Ignores   where the time went: gap
 """
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import machine as machines
-from .. import units
+from .. import ops, units
 from ..count import Count
 from ..machine import Machine
 from ..table import aligned, printable, wrapped
@@ -67,6 +68,22 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_call(parser, needed=False)
 
 
+def sorted_out(args: argparse.Namespace, command: str) -> None:
+    """Put profile and call in their places, where the call came first.
+
+    Raises CallError for a call without a profile.
+    """
+    first = args.profile
+    if not re.search(r"\.py(:|$)", first) and first not in ops.__all__:
+        return
+    others = [one for one in args.call if "=" not in one]
+    if len(others) != 1:
+        raise CallError(f"{command} needs a profile, and {printable(first, 60)} is a call. Write "
+                        f"{command} before.json @call.txt")
+    args.profile = others[0]
+    args.call = [first, *(one for one in args.call if "=" in one)]
+
+
 def add_session(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="KEY",
                         help="which one, of a summary-json with several: n_...")
@@ -74,6 +91,7 @@ def add_session(parser: argparse.ArgumentParser) -> None:
 
 def answer(args: argparse.Namespace) -> Answer:
     from ..profile import ProfileError, compare, formulas
+    sorted_out(args, "profile")
     of, kept = subject(args), taken(args.profile, args.session)
     on = scope(args, of, kept)
     mine = counted(args, of, on.chip)
@@ -287,7 +305,8 @@ def scope(args: argparse.Namespace, of: Subject | None, kept: "Profile | None" =
     if asked and asked != cores:
         wrong = True
         notes.append(f"the call is for {asked} physical core{'s' * (asked > 1)}, and in the "
-                     f"profile {cores} worked: counts and times are of different scopes")
+                     f"profile {cores} worked: counts and times are of different scopes. "
+                     f"--lnc={cores} counts for {cores}")
     return Scope(machines.get(chip, "lnc2" if cores == 2 else "core"), chip, tuple(notes), wrong)
 
 
@@ -359,11 +378,11 @@ class Counted:
         return f"{self.by}, {self.title}" if self.source is not None else self.by
 
     def code(self, kept: "Profile") -> Any:
-        """What a comparison takes: the Run, which knows its tensors, or a Count.
+        """What a comparison takes: the Run, which knows its tensors, or a Count that differs.
 
         A hand's bytes go no way: as many as the profiler's count as written, the rest as read.
         """
-        if not (self.hand.work or self.hand.transfers):
+        if self.source is not None and not self.differs:
             return self.source
         if not self.hand.transfers:
             return self.count
