@@ -99,6 +99,7 @@ def test_help_loads_neither_numpy_nor_matplotlib():
 @pytest.mark.parametrize(("argv", "said"), [
     (["cuont"], "did you mean count?"),
     (["cpature", "mlp.py"], "did you mean capture?"),
+    (["cap"], "did you mean capture?"),
     (["mlp.py:mlp"], "the command comes first"),
     (["--json", "count"], "the command comes first"),
     (["count"], "CALL"),

@@ -51,12 +51,12 @@ class Usage(Told, Exception):
 class Parser(argparse.ArgumentParser):
     """Arguments of one command; what they cannot be is a Usage."""
 
-    def __init__(self, name: str, about: str, examples: str) -> None:
+    def __init__(self, name: str, about: str, examples: str, forms: Iterable[str]) -> None:
         super().__init__(
             prog=f"python -m roofline {name}", description=about, epilog=examples,
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
         self.add_argument("--save", action="append", default=[], metavar="FILE",
-                          help=f"also into a file: {' '.join(FORMS)}, as far as the answer has "
+                          help=f"also into a file: {' '.join(forms)}, as far as the answer has "
                                "such a form; may come again")
         self.add_argument("--json", action="store_true", help="JSON on stdout in place of text")
 
@@ -85,11 +85,16 @@ def _main(argv: list[str]) -> int:
         return 0
     if name == "--version":
         from importlib import metadata
-        show(f"roofline {metadata.version('roofline')}\n")
+        try:
+            version = metadata.version("roofline")
+        except metadata.PackageNotFoundError:
+            version = "of no version: on the path, not installed"
+        show(f"roofline {version}\n")
         return 0
     if name not in COMMANDS:
         import difflib
-        near = difflib.get_close_matches(name, COMMANDS, 1, 0.5)
+        near = [one for one in COMMANDS if one.startswith(name)] or difflib.get_close_matches(
+            name, COMMANDS, 1, 0.5)
         raise Usage(f"no command {printable(name, 40)!r}; " + (
             f"did you mean {near[0]}? It is" if near else
             "the command comes first, its call and options after it:")
@@ -99,7 +104,8 @@ def _main(argv: list[str]) -> int:
 
 def _run(name: str, rest: list[str]) -> int:
     module = import_module(f".commands.{name}", __package__)
-    parser = Parser(name, COMMANDS[name], module.EXAMPLES)
+    forms = getattr(module, "FORMS", FORMS)
+    parser = Parser(name, COMMANDS[name], module.EXAMPLES, forms)
     module.add(parser)
     if {"-h", "--help"} & {*rest}:
         show(parser.format_help())
@@ -109,7 +115,7 @@ def _run(name: str, rest: list[str]) -> int:
     outputs = [("--save", str(path)) for path in args.save]
     if write := getattr(args, "write", None):
         outputs.append(("--write", str(write)))
-    check(outputs, [*read, *_named(args)], getattr(module, "FORMS", FORMS))
+    check(outputs, [*read, *_named(args)], forms)
     answer: Answer = module.answer(args)
     code = answer.code
     for path in args.save:  # one that fails takes nothing from the others, nor from the terminal

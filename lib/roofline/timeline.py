@@ -8,7 +8,7 @@ Ignores   where the rows come from (profile reads, neuroncore predicts) and what
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,9 +144,9 @@ class _Table:
     @classmethod
     def none(cls) -> Self:
         """A table without rows."""
-        kinds = [get_args(get_args(f.type)[1])[0] for f in fields(cls)  # type: ignore[arg-type]
+        kinds = [f.type for f in fields(cls)  # type: ignore[arg-type]
                  if f.metadata.get("column", True)]
-        return cls(*(np.zeros(0, kind) for kind in kinds))
+        return cls(*(np.zeros(0, _scalar(kind)) for kind in kinds))
 
     @property
     def duration(self) -> Ints:
@@ -158,6 +158,16 @@ class _Table:
         return replace(self, **{f.name: getattr(self, f.name)[rows]  # type: ignore[type-var]
                                 for f in fields(self)  # type: ignore[arg-type]
                                 if f.metadata.get("column", True)})
+
+
+def _scalar(kind: Any) -> Any:
+    """np.int64 of NDArray[np.int64]: the innermost argument, whichever way NumPy spells the rest.
+
+    Up to NumPy 2.4 it is an ndarray of a shape and a dtype, from 2.5 on an alias of its own.
+    """
+    while inner := get_args(kind):
+        kind = inner[-1]
+    return kind
 
 
 def by_row(owner: Ints, other: Ints, size: int) -> tuple[Ints, Ints]:
