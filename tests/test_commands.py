@@ -238,7 +238,7 @@ def test_a_form_that_the_answer_cannot_have_is_told_before_the_work(capsys, monk
     ["gap", "mine.json", "--save=sub/../mine.json"],
     ["gap", "mine.json", "--flops=0", "--bytes=1", "--save=tables/Summary.csv", "tables"],
     ["capture", "k.py:k", "--inputs=mine.json", "--write=mine.json"],
-    ["capture", "k.py:k", "--write=k.py"],
+    ["capture", "to-k.json:k", "--write=to-k.json"],
     ["capture", "k.py:k", "--write=other.json"],
     ["capture", "k.py:k", "--write=a.json", "--save=a.json"],
 ])
@@ -247,6 +247,7 @@ def test_no_input_is_written_over(here, capsys, words):
     (here / "tables").mkdir()
     for name in ("mine.json", "other.json", "k.py", "tables/Summary.csv"):
         (here / name).write_text("somebody's")
+    (here / "to-k.json").symlink_to("k.py")
     refused(words, capsys)
 
 

@@ -226,8 +226,10 @@ def test_a_flag_ends_with_1_and_is_told(off, name):
     assert said["flags"] == [f"{name}: as made"] and said["excluded"] is (name == "implausible")
 
 
-def test_your_count_stands_beside(off):
-    code, out, _ = off("capture", *COPY, "--or-model", "--flops=0", f"--bytes=x:{BYTES}")
+def test_your_count_stands_beside_and_the_call_is_repeated(off):
+    Path("call.txt").write_text("\n".join([*COPY, "--flops=0", f"--bytes=x:{BYTES}"]))
+    code, out, _ = off("capture", "@call.txt", "--or-model", "--write", "my a.json")
+    assert "Next: python -m roofline profile 'my a.json' @call.txt, then gap" in same(out)
     assert code == 0 and "your W: 0, as in the source" in out
     assert f"your Q: {BYTES:,}, {-BYTES:+,} to the source's" in out
 
@@ -239,6 +241,7 @@ def test_your_count_stands_beside(off):
     ([*COPY, "--core=one"], "--core"),
     ([*COPY, "--tolerance=0"], "expected a number above 0"),
     ([*COPY, "--write=none/a.json"], "no folder"),
+    ([*COPY, "--write=a.csv"], "a profile is written as .json; got '.csv'"),
     ([*COPY, "--flops=many"], "--flops many"),
     ([*COPY, "--inputs=none.npz"], "No such file"),
     ([*COPY[:2], "elements=300"], "whole transfers"),

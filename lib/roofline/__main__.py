@@ -116,6 +116,7 @@ def _run(name: str, rest: list[str]) -> int:
     if write := getattr(args, "write", None):
         outputs.append(("--write", str(write)))
     check(outputs, [*read, *_named(args)], forms)
+    args.given = rest  # as typed, for a command that says how to go on
     answer: Answer = module.answer(args)
     code = answer.code
     for path in args.save:  # one that fails takes nothing from the others, nor from the terminal

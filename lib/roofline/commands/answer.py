@@ -179,7 +179,7 @@ def check(outputs: Iterable[tuple[str, str]], inputs: Iterable[str], forms: Iter
           ) -> None:
     """Hold outputs to what can be written, before the work.
 
-    outputs   (option, path): of --save the suffix is one of `forms`
+    outputs   (option, path): of --save the suffix is one of `forms`, of --write it is .json
     inputs    files that are read, and so not written
 
     Raises SaveError for the first that cannot be: its suffix, its folder, what is there.
@@ -192,6 +192,9 @@ def check(outputs: Iterable[tuple[str, str]], inputs: Iterable[str], forms: Iter
         if option == "--save" and suffix not in forms:
             raise SaveError(f"{what}: this answer is saved as {', '.join(forms)}; got "
                             f"{suffix or 'no suffix'!r}. Change the end of the name")
+        if option == "--write" and suffix != ".json":
+            raise SaveError(f"{what}: a profile is written as .json; got {suffix or 'no suffix'!r}"
+                            ". Change the end of the name")
         if place in taken:
             raise SaveError(f"{what}: {taken[place]} writes there, too. Give it another name")
         taken[place] = option

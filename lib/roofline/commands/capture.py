@@ -103,7 +103,16 @@ def answer(args: argparse.Namespace) -> Answer:
         except profile.ProfileError as error:  # the answer is there all the same
             kept.append(f"profile: not written: {error}")
             code = BAD
+    if file:
+        name, call_ = shlex.quote(str(_shown(file))), _typed(args)
+        kept.append(f"Next: python -m roofline profile {name} {call_}, then gap {name} {call_}")
     return _told(of, made, mine, kept, file and _shown(file), found, code)
+
+
+def _typed(args: argparse.Namespace) -> str:
+    """The call as it was typed, where that is short."""
+    words = [word for word in getattr(args, "given", ()) if word[:1] == "@" or word in args.call]
+    return shlex.join(words) if words and len(shlex.join(words)) < 40 else "CALL"
 
 
 def _recorded(args: argparse.Namespace, call: "Launch", here: "Probe", chip: str, why: str
@@ -214,11 +223,7 @@ def _told(of: Subject, made: "Measurement", mine: Hand, kept: list[str], file: P
                            if value != counted[name] else "as in the source")
                         for name, value in yours.items())]
     lines += ["", *wrapped(kept, whole=True)]
-    if file:
-        name = shlex.quote(str(file))
-        lines += wrapped([f"Next: python -m roofline profile {name} CALL, then gap {name} CALL"],
-                         whole=True)
-    elif made.kind == "modelled":
+    if not file:
         lines.append("Next: the same with --write=model.json, then gap model.json CALL")
     rows: list[tuple[str, Cell, str, str]] = [
         *((f"{row.name} time", row.seconds, "s", made.kind) for row in clocks),
