@@ -434,3 +434,9 @@ def test_any_own_input_is_asked_or_refused_in_one_line(id):
                 if isinstance(part, Part):
                     assert not part.clashes()
                     assert outcome(q, part.name, part.value)[0] == "right"
+
+
+@pytest.mark.parametrize("id", [id for id, problem in BANK.items() if problem.units.get(
+    "BW") == "B/s"])
+def test_a_measured_bandwidth_need_not_be_whole(id):
+    assert ask(id, BW=33554432 / 89e-6).inputs["BW"] == 33554432 / 89e-6

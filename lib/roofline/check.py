@@ -121,6 +121,9 @@ class _Shown:
         return f"{self.label}{'' if self.label.endswith('?') else ':'} " if self.label else ""
 
 
+COUNTED = ("", "FLOP", "B", "cycle")  # units of what is counted: whole; rates and times need not be
+
+
 @dataclass(frozen=True)
 class Part(_Shown):
     """A number with a unit.
@@ -536,7 +539,7 @@ class Problem:
             number = _number(value, self.units.get(name, ""))
         except UnitError as error:
             raise ProblemError(f"{self.id}: {name}: {error}; {self._known()}") from None
-        whole = isinstance(self.fixed[name], int)
+        whole = isinstance(self.fixed[name], int) and self.units.get(name, "") in COUNTED
         if number <= 0 or (whole and number != int(number)):
             kind = "a whole number above 0" if whole else "a number above 0"
             raise ProblemError(f"{self.id}: {name}: expected {kind}, got {value!r}; "
