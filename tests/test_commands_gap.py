@@ -211,7 +211,7 @@ def test_names_and_lines_stay_text(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("args", "says"), [
-    ((), "required: PROFILE"),
+    ((), "required: PROFILE python -m"),
     (("nowhere.json",), "nowhere.json: no such file"),
     (("notes.txt",), "expected JSON"),
     (CALL, "needs a profile, and product.py:product is a call"),

@@ -13,6 +13,7 @@ import pytest
 from roofline import gaps, machine, neuroncore, nki, profile
 from roofline.__main__ import main
 from roofline.commands import predict
+from roofline.commands.answer import FORMS
 from roofline.commands.calls import CallError
 
 ROOT = Path(__file__).parent.parent
@@ -197,7 +198,7 @@ def test_against_a_measured_profile(run: Ran) -> None:
 
 
 def test_files(run: Ran, tmp_path: Path) -> None:
-    names = [f"out{suffix}" for suffix in predict.FORMS]
+    names = [f"out{suffix}" for suffix in FORMS]
     code, out, _ = run(*MLP, "--chip=trn2", *(f"--save={name}" for name in names))
     assert code == 0
     assert (tmp_path / "out.txt").read_text() == out
@@ -221,7 +222,7 @@ def test_files(run: Ran, tmp_path: Path) -> None:
     (["copies.py:copy"], "a is missing"),
     (["copies.py:copy", "a=128x64:bf16", "--buffers=0"], "--buffers=0: expected"),
     (["copies.py:copy", "a=128x64:bf16", "--buffers=tyle:2"], "no tile 'tyle'"),
-    (["copies.py:copy", "a=128x64:bf16", "--write=out.txt"], "a name that ends in .json"),
+    (["copies.py:copy", "a=128x64:bf16", "--write=out.txt"], "written as .json; got '.txt'"),
     (["copies.py:copy", "a=128x64:bf16", "--write=no/out.json"], "no/out.json"),
     (["copies.py:copy", "a=128x64:bf16", "--against=gone.json"], "gone.json"),
     (["copies.py:copy", "a=128x64:bf16", "--against=copies.py"], "copies.py"),

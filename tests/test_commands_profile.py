@@ -267,7 +267,7 @@ def test_warnings_stay_text(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("args", "says"), [
-    ((), "required: PROFILE"),
+    ((), "required: PROFILE python -m"),
     (("nowhere.json",), "nowhere.json: no such file"),
     (("notes.txt",), "expected JSON"),
     (CALL, "needs a profile, and product.py:product is a call"),

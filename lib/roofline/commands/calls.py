@@ -58,7 +58,7 @@ def add(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
 
     needed   False: the call may stay away
     """
-    parser.add_argument("call", nargs="+" if needed else "*", metavar="CALL",
+    parser.add_argument("call", nargs="+" if needed else "*", default=[], metavar="CALL",
                         help="a kernel with its arrays, an op, or @file (see below)")
     parser.add_argument("--chip", choices=CHIPS,
                         help="the chip; otherwise the one here, or trn2")

@@ -40,7 +40,6 @@ examples
       the modelled timeline to zoom into, with the causes in it
 
 Every time here is modelled. Nothing was run, and the compiler is left out."""
-FORMS = (".txt", ".json", ".csv", ".svg", ".png", ".html")
 LEFT_OUT = ("not in the model: what the compiler fuses, reorders or spills; another kernel at the "
             "same time")
 
@@ -59,8 +58,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def answer(args: argparse.Namespace) -> Answer:
     buffers = buffers_of(args.buffers)
-    if args.write and not args.write.lower().endswith(".json"):
-        raise CallError(f"--write={printable(args.write, 200)}: expected a name that ends in .json")
     of, before = subject(args), taken(args.against) if args.against else None
     assert of is not None  # the parser asks for a call
     if of.call is None:
