@@ -182,7 +182,7 @@ def lawful(page: SimpleNamespace) -> None:
         other = not math.isclose(hand.intensity,
                                  (seen.flops - turned) / (seen.read + seen.written))
         assert len(entitled) == (2 if other else 1)
-        assert ("bytes moved" in str(page.picture)) == other
+        assert ("I by the profile" in str(page.picture)) == other
     page.picture._repr_html_()
     # step 9: the difference of the two ledgers, by their own sums
     change = page.after - before

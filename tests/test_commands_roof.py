@@ -163,7 +163,7 @@ def test_other_bytes_of_the_profiler_are_a_hollow_mark(capsys):
     svg = Path("r.svg").read_text()
     (right, *_, solid), (left, *_, hollow) = sorted(drops(svg), reverse=True)
     assert left < right and (solid, hollow) == (False, True)  # more bytes, less intensity
-    assert "hollow: at the bytes moved" in svg
+    assert "hollow: I by the profile" in svg
     assert any(f"+{WRITTEN:,} B against Q by your hand" in note for note in data["notes"])
 
 

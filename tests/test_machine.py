@@ -353,10 +353,17 @@ def test_decode_projection_on_a_trn2_core():
 
 
 def test_mixed_dtypes_add_their_times():
-    e = TOY.entitle(Count({"bf16": 160 * 10**12, "fp32": 20 * 10**12}, 10**9))
+    count = Count({"bf16": 160 * 10**12, "fp32": 20 * 10**12}, 10**9)
+    e = TOY.entitle(count)
     assert e.times["compute"] == 160 / 80 + 20 / 20
-    assert e.rate == 180e12 / 3
-    assert e.ridge == pytest.approx(60e12 / 400e9)  # 60 TFLOP/s is this mix's peak
+    assert e.rate == e.peak == 180e12 / 3  # of this mix
+    assert e.ridge == pytest.approx(60e12 / 400e9)
+    mixed = TOY.mixed(count)
+    assert {name: (p.value, p.kind) for name, p in mixed.peaks.items()} == {
+        "bf16+fp32": (60e12, "derived")}
+    assert TOY.mixed(Count({"fp32": 1})).peaks == {"fp32": TOY.peaks["fp32"]}
+    with pytest.raises(MachineError, match="W = 0 FLOP"):
+        TOY.mixed(Count({}, 1))
 
 
 def test_a_copy_has_a_time_and_no_rate():

@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from roofline import machine, plot
+from roofline.count import Count
 from roofline.machine import Ceiling, Machine, Spec
 from roofline.plot import PlotError, Point, Series
 from roofline.plot.canvas import _ON_PAPER, HEIGHT, INK, WIDTH, _columns
@@ -54,9 +55,9 @@ def test_table_is_arithmetic():
     # 50 x 400e9 = 20e12; 5 of 20 = 25 %; 25 x 400e9 = 10e12; 5 of 10 = 50 %
     assert rows(picture, "gemm, entitled") == [("derived", "50 FLOP/B", "20 TFLOP/s", "", "HBM")]
     assert rows(picture, "gemm") == [("measured", "50 FLOP/B", "5 TFLOP/s", "25 %", "HBM")]
-    assert rows(picture, "gemm, entitled, bytes moved") == [
+    assert rows(picture, "gemm, entitled, I by the profile") == [
         ("derived", "25 FLOP/B", "10 TFLOP/s", "", "HBM")]
-    assert rows(picture, "gemm, bytes moved") == [
+    assert rows(picture, "gemm, I by the profile") == [
         ("measured", "25 FLOP/B", "5 TFLOP/s", "50 %", "HBM")]
     assert rows(picture, "big, entitled") == [
         ("modelled", "400 FLOP/B", "80 TFLOP/s", "", "compute")]
@@ -74,6 +75,16 @@ def test_levels_and_ceilings():
     assert rows(picture, "ridge, SBUF")[0][1] == "20 FLOP/B"  # 80e12 / 4e12
     assert rows(picture, "tile, entitled")[0][1:3] == ("10 FLOP/B of SBUF", "40 TFLOP/s")
     assert rows(picture, "op, entitled")[0][1:3] == ("10 FLOP/B", "4 TFLOP/s")
+
+
+def test_a_count_stands_for_the_mix_of_its_dtypes():
+    two = Machine("toy", "Toy core", "core", {**TOY.peaks, "fp32": spec(20e12, "FLOP/s")},
+                  TOY.bandwidths)
+    # 160 of 80 and 20 of 20: 180 in 3 s
+    picture = plot.roofline(two, dtype=Count({"bf16": 160, "fp32": 20}, 1))
+    assert rows(picture, "compute, bf16+fp32") == [("derived", "", "60 TFLOP/s", "", "")]
+    assert plot.roofline(two, dtype=Count({"bf16": 1})).rows == plot.roofline(
+        two, dtype="bf16").rows
 
 
 def test_same_intensity_measured_needs_no_hollow_mark():

@@ -152,6 +152,19 @@ class Machine:
                                "It is W / Q, both counted")
         return min(self.peak(dtype), intensity * self.bw(level))
 
+    def mixed(self, count: "Count") -> "Machine":
+        """The same machine with one peak, P of the dtypes in the shares that they have in W.
+
+        Its name is theirs: "bf16", or "bf16+fp32". Raises MachineError for a count without FLOPs.
+        """
+        if not count.flops:
+            raise MachineError("mixed: W = 0 FLOP, so no dtype and no peak. Such a count has times "
+                               "and no place on a roofline: entitle(count)")
+        peak = Spec(self.entitle(count).peak, "FLOP/s", self.peaks[next(iter(count.work))].source,
+                    "derived", "W over the sum of W_d / P_d")
+        return replace(self, peaks={
+            name: self.peaks.get(name, peak) for name in ["+".join(count.work)]})
+
     def entitle(self, count: "Count", extra: Mapping[str, float] | None = None) -> "Entitlement":
         """The least time this machine allows for `count`, roof by roof.
 
@@ -289,11 +302,14 @@ class Entitlement:
         return self.count.intensity
 
     @property
+    def peak(self) -> float:
+        """P of this mix of dtypes in FLOP/s; nan for a copy, which has no dtype."""
+        return self.count.flops / self.times["compute"] if self.count.flops else math.nan
+
+    @property
     def ridge(self) -> float:
-        """I* of this mix of dtypes in FLOP/B; nan for a copy, which has no dtype."""
-        if not self.count.flops:
-            return math.nan
-        return self.count.flops / self.times["compute"] / self.machine.bw()
+        """I* of this mix of dtypes in FLOP/B; nan for a copy."""
+        return self.peak / self.machine.bw()
 
     def __repr__(self) -> str:
         short = {"compute": "W/P", self.machine.slow_link: "Q/BW"}

@@ -100,7 +100,7 @@ def answer(args: argparse.Namespace) -> Answer:
                      "Engine need for it is in no FLOPs: predict has it")
     if len(mine.count.work) > 1 and drawn:
         notes.append("the flat roof of the picture is that of the mix, W over the sum of W_d / "
-                     f"P_d: {amount(_mixed(allowed), 'FLOP/s')}")
+                     f"P_d: {amount(allowed.peak, 'FLOP/s')}")
     if ran:
         lines += ["", *_stands(ran, allowed, on)]
         notes += ran.notes
@@ -239,11 +239,6 @@ def _verdict(of: Entitlement, others: Sequence[_Other]) -> str:
     return said + f"; so it is with the other figures too: {same}" * bool(same)
 
 
-def _mixed(of: Entitlement) -> float:
-    """P of the dtypes in the shares that they have in W."""
-    return of.count.flops / of.times["compute"]
-
-
 # --- where a profile stands -----------------------------------------------------------------------
 
 
@@ -323,7 +318,7 @@ def _stands(ran: _Ran, of: Entitlement, on: Scope) -> list[str]:
                          f"at I = {amount(of.intensity, 'FLOP/B')}, right below the entitled "
                          f"{amount(of.rate, 'FLOP/s')}"))
     if W and of.binds == "compute":
-        cells.append(("MFU", _percent(W / t / _mixed(of)), "W / T / P"))
+        cells.append(("MFU", _percent(W / t / of.peak), "W / T / P"))
     else:
         cells.append(("Q / T", amount(of.count.hbm_bytes / t, "B/s"),
                       f"{_percent(of.count.hbm_bytes / t / of.machine.bw())} of BW"))
@@ -347,17 +342,12 @@ def _percent(share: float) -> str:
 def _picture(mine: Counted, of: Entitlement, ran: _Ran | None) -> "Picture":
     """The roofline with the entitled point, and the one that ran right below it."""
     from .. import plot
-    dtype, machine = next(iter(of.count.work)), of.machine
-    if len(of.count.work) > 1:
-        dtype = "+".join(of.count.work)
-        machine = replace(machine, peaks={**machine.peaks, dtype: Spec(
-            _mixed(of), "FLOP/s", "", "derived", "W over the sum of W_d / P_d")})
     name = mine.source.kernel if hasattr(mine.source, "kernel") else mine.title
     other = ran and _elsewhere(ran, of)
     point = plot.Point(printable(name, 60), of.intensity, of.count.flops / ran.t if ran else None,
                        ran.kept.kind if ran else "derived",
                        other.intensity if other else None)
-    return plot.roofline(machine, [point], dtype=dtype)
+    return plot.roofline(of.machine, [point], dtype=of.count)
 
 
 def _spec(spec: Spec) -> dict[str, Any]:
@@ -383,7 +373,7 @@ def _data(mine: Counted, of: Entitlement, others: Sequence[_Other], on: Scope,
         data["ran"] = {
             **about(ran.kept, on), "flags": list(ran.flags), "t": ran.t,
             "rate": count.flops / ran.t, "of_entitled": of.t_best / ran.t,
-            "mfu": count.flops / ran.t / _mixed(of) if count.flops and of.binds == "compute"
+            "mfu": count.flops / ran.t / of.peak if count.flops and of.binds == "compute"
             else None, "hbm_bytes": ran.moved,
             "at_its_bytes": {"intensity": other.intensity, "rate": other.rate,
                              "t_best": other.t_best, "binds": other.binds} if other else None}
@@ -414,7 +404,7 @@ def _table(mine: Counted, of: Entitlement, machine: Machine, ran: _Ran | None
                   ("W / T", count.flops / ran.t, "FLOP/s", kind, name),
                   ("T_best / T", of.t_best / ran.t, "", kind, name)]
         if count.flops and of.binds == "compute":
-            table.append(("MFU", count.flops / ran.t / _mixed(of), "", kind, name))
+            table.append(("MFU", count.flops / ran.t / of.peak, "", kind, name))
         if ran.moved is not None:
             table.append(("Q, profiler", ran.moved, "B", kind, name))
         if ran.ledger:

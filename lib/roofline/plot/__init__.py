@@ -15,6 +15,7 @@ from typing import TypeVar
 from matplotlib.figure import Figure
 
 from .. import units
+from ..count import Count
 from ..machine import KINDS, Ceiling, Machine, Spec
 from .canvas import (
     COLOURS,
@@ -37,7 +38,7 @@ __all__ = ["COLOURS", "CSS", "KINDS", "Picture", "PlotError", "Point", "Series",
            "ladder", "roofline"]
 
 _DASHES = (None, (7.0, 2.0), (2.0, 2.0))
-_MOVED = ", bytes moved"
+_PROFILED = ", I by the profile"
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class Point:
     intensity           I in FLOP/B, of `level`'s bytes
     rate                FLOP/s reached; None shows the entitlement alone
     kind                where `rate` (without one: I) comes from, one of KINDS
-    measured_intensity  I of the bytes that really moved, when it is another
+    measured_intensity  I by the profile, when it is another
     level               the memory level whose bytes I counts; None is the slow link
 
     Raises PlotError when a number cannot stand on a log axis or the kind is unknown.
@@ -71,10 +72,10 @@ class Point:
                 positive(value, f"Point {self.label!r}: {name}")
 
     def places(self) -> list[tuple[float, str]]:
-        """Its intensities: the counted one and, when it differs, that of the bytes moved."""
+        """Its intensities: the counted one and, when it differs, the profile's."""
         other = self.measured_intensity
-        moved = other is not None and not math.isclose(other, self.intensity)
-        return [(self.intensity, ""), *([(other, _MOVED)] if other and moved else [])]
+        differs = other is not None and not math.isclose(other, self.intensity)
+        return [(self.intensity, ""), *([(other, _PROFILED)] if other and differs else [])]
 
 
 @dataclass(frozen=True)
@@ -104,20 +105,24 @@ class Series:
 Row = tuple[str, str, str, str, str, str]
 
 
-def roofline(machine: Machine, points: Iterable[Point] = (), *, dtype: str,
+def roofline(machine: Machine, points: Iterable[Point] = (), *, dtype: str | Count,
              levels: Sequence[str] | None = None,
              ceilings: bool | Iterable[Ceiling | str] = False,
              title: str = "", alt: str = "") -> Picture:
     """The roofs of `machine` for `dtype`, with `points` on and under them.
 
+    dtype       of the peak; or a Count: the peak of its mix of dtypes
     levels      memory levels whose bandwidth is drawn; default the slow link alone
     ceilings    True for all of the machine's, or some of them by name or value
     title, alt  caption and alternative text; left empty, both are made from the data
 
     A point is a dot on its roof (the entitlement) joined to a mark below it (the rate). With
-    another I for the bytes moved, hollow marks show the same rate and the entitlement there.
-    Raises PlotError for an unknown dtype, level or ceiling.
+    another I by the profile, hollow marks show the same rate and the entitlement there.
+    Raises PlotError for an unknown dtype, level or ceiling, MachineError for a Count without one.
     """
+    if isinstance(dtype, Count):
+        machine = machine.mixed(dtype)
+        [dtype] = machine.peaks
     points = tuple(points)
     wanted = [*(levels or [machine.slow_link]), *(p.level or machine.slow_link for p in points)]
     scene = _Roofline(
@@ -167,13 +172,13 @@ class _Roofline:
             value = units.show(low.spec.value, low.spec.unit)
             yield f"ceiling, {low.name}", low.spec.kind, "", value, "", ""
         for p in self.points:
-            for at, moved in p.places():
+            for at, other in p.places():
                 bound, side = self.entitled(p, at), self.side(p, at)
                 shown = _intensity(at) + (f" of {p.level}" if p.level else "")
-                yield (f"{p.label}, entitled{moved}", "derived" if p.rate else p.kind,
+                yield (f"{p.label}, entitled{other}", "derived" if p.rate else p.kind,
                        shown, units.show(bound, "FLOP/s"), "", side)
                 if p.rate:
-                    yield (f"{p.label}{moved}", p.kind, shown, units.show(p.rate, "FLOP/s"),
+                    yield (f"{p.label}{other}", p.kind, shown, units.show(p.rate, "FLOP/s"),
                            _share(p.rate, bound), self.on_ceiling(p.rate, at) or side)
 
     def side(self, p: Point, intensity: float) -> str:
@@ -261,17 +266,17 @@ class _Roofline:
     def draw_point(self, c: Canvas, p: Point) -> None:
         shape, colour = MARKS[p.kind]
         c.entry("o", INK, f"entitled ({'derived' if p.rate else p.kind})")
-        for at, moved in p.places():
+        for at, other in p.places():
             roof = (at, self.entitled(p, at))
             if p.rate:
-                c.line([roof, (at, p.rate)], colour, 1.3, (3.0, 2.0) if moved else None)
-                c.mark((at, p.rate), shape, colour, hollow=bool(moved))
+                c.line([roof, (at, p.rate)], colour, 1.3, (3.0, 2.0) if other else None)
+                c.mark((at, p.rate), shape, colour, hollow=bool(other))
                 c.entry(shape, colour, p.kind)
-            c.mark(roof, "o", INK, hollow=bool(moved))
-            if moved:
+            c.mark(roof, "o", INK, hollow=bool(other))
+            if other:
                 c.line([(p.intensity, self.height(p)), (at, p.rate or roof[1])], colour, 1.0,
                        (3.0, 2.0))
-                c.entry("o", INK, "hollow: at the bytes moved", hollow=True)
+                c.entry("o", INK, "hollow: I by the profile", hollow=True)
 
 
 def curve(series: Iterable[Series], *, xlabel: str, ylabel: str, xunit: str, yunit: str,
