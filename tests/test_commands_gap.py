@@ -142,7 +142,7 @@ def test_against_an_earlier_profile(tmp_path, capsys):
     assert float(table["start"]["before_ns"]) == 1400 and float(table["start"]["after_ns"]) == 400
     assert sum(float(row["change_ns"]) for row in table.values()) == pytest.approx(-1000)
     out = text(capsys, "p.json", *CALL, "--against=late.json")
-    assert "from late.json to p.json" in out and "-1 us  start" in out
+    assert "late.json -> p.json" in out and "-1 us  start" in out
     assert "+0 s" not in out and re.search(r" 0 s  T_best", out)
 
 

@@ -124,7 +124,7 @@ def answer(args: argparse.Namespace) -> Answer:
             other = other.window(*window)
         before = made(other, there, count, ledger.roof)
         change = ledger - before
-        lines += changes(change)
+        lines += repr(change).splitlines()
         table = changed(change)
         data["against"] = {**about(other, there), **entries(before)}
         data["change"] = {"t": ledger.t - before.t, "t_best": ledger.t_best - before.t_best,
@@ -259,18 +259,6 @@ def _by_line(of: "Lines") -> list[str]:
                       ", ".join(most[:MOST]) + " ..." * (len(most) > MOST)))
     cells.append((time(of.gap), "", "gap, the sum of the lines", ""))
     return aligned(cells, left=(2, 3), indent="  ")
-
-
-def changes(of: "Difference") -> list[str]:
-    """What changed between two ledgers as lines, the largest change first."""
-    cells = [("before", "after", "change", "cause")]
-    order = sorted(of.causes, key=lambda cause: -abs(of[cause]))
-    for name, (was, now) in [*((cause, of.causes[cause]) for cause in order),
-                             ("T_best", of.t_best), ("T", of.t)]:
-        sign = "+" * (round(now - was, 6) > 0)
-        cells.append((time(was), time(now), sign + time(now - was), name))
-    return [*wrapped([f"from {printable(of.before, 60)} to {printable(of.after, 60)}"]),
-            *aligned(cells, left=(3,), indent="  ")]
 
 
 # --- as data --------------------------------------------------------------------------------------

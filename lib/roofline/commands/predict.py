@@ -87,7 +87,7 @@ def answer(args: argparse.Namespace) -> Answer:
         change = ledger - was
         lines += [f"{was.t / ledger.t:.3f}x as fast as {printable(before.name, 60)}, "
                   f"{before.kind}; Q {amount(was.count.hbm_bytes, 'B')} -> "
-                  f"{amount(ledger.count.hbm_bytes, 'B')}", *gap.changes(change)]
+                  f"{amount(ledger.count.hbm_bytes, 'B')}", *repr(change).splitlines()]
         table = gap.changed(change)
         data |= {"against": {**about(before, there), **gap.entries(was)},
                  "speedup": was.t / ledger.t,

@@ -9,7 +9,7 @@ Ignores   what a figure means (readings); whether to trust it (plausibility)
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -342,11 +342,14 @@ def from_recording(call: Launch, chip: str, recording: store.Recording) -> Measu
 
 
 def modelled(call: Launch, chip: str) -> Measurement:
-    """What the cost model says; no limit to buffers: each tile has a place of its own."""
+    """What the cost model says; no limit to buffers: each tile has a place of its own.
+
+    Its profile is named as the launch's title, so that two of one kernel can be told apart.
+    """
     from .. import neuroncore
     run = call.counted(chip)
-    return Measurement(call, chip, neuroncore.predict(run, buffers=None).profile,
-                       counted=run.count)
+    made = neuroncore.predict(run, buffers=None).profile
+    return Measurement(call, chip, replace(made, name=call.title), counted=run.count)
 
 
 def recorded(call: Launch, chip: str) -> Profile | str:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from .ledger import Row
 
 
-def time(ns: float) -> str:
+def time(ns: float, digits: int = 3) -> str:
     """12345.6 -> '12.3 us'."""
-    return units.show(round(ns, 6) / 1e9, "s")  # below 1e-6 ns is how floats round
+    return units.show(round(ns, 6) / 1e9, "s", digits)  # below 1e-6 ns is how floats round
 
 
 class Step(NamedTuple):
@@ -110,7 +110,8 @@ class Difference:
         order = sorted(self.causes, key=lambda cause: -abs(self[cause]))
         for name, (a, b) in [*((cause, self.causes[cause]) for cause in order),
                              ("T_best", self.t_best), ("T", self.t)]:
-            cells.append((time(a), time(b), ("+" if b > a else "") + time(b - a), name))
+            sign = "+" * (round(b - a, 6) > 0)
+            cells.append((time(a, 4), time(b, 4), sign + time(b - a, 4), name))
         return "\n".join([f"{printable(self.before, 60)} -> {printable(self.after, 60)}",
                           *aligned(cells, left=(3,), indent="  ")])
 
