@@ -32,7 +32,10 @@ SCOPE = 2 * (1536 * 1024 + 2 * 1024 * 3072 + 1536 * 3072)
 PICK_W, PICK_Q = 2 * 3072 * 768 * 1792, 2 * (3072 * 768 + 768 * 1792 + 3072 * 1792)
 IDENTITY = 2 * 128 * 128
 N = 7 * 2**20
-CHANGED = FUSED + 3 * 16 * MIB  # 16 MiB of weights four times in place of once
+# C = A B, 2048 x 1024 by 1024 x 2048, bf16; a block of C, 128 x 1024, stays: A 2, B 16 times
+W_MINE, ONE = 2 * 2048 * 1024 * 2048, 2 * 1024 * 2048
+Q_MINE, LESS = (2 + 16) * ONE + 2 * 2048**2, (2 + 4) * ONE + 2 * 2048**2  # then B 4 times
+MINE, MOVES = W_MINE / P, Q_MINE / BW
 SIZES = 2 * (1024 * 2048 + 2048 * 1536 + 1024 * 1536)
 LOOPS = 2 * (3 * 1024 * 2048 + 8 * 2048 * 1536 + 1024 * 1536)
 PAIR, PAIR_ONCE = (2 * (1536 * 1536 + loads * 1536 * 2048 + 1536 * 2048) for loads in (2, 1))
@@ -64,23 +67,24 @@ NUMBERS = {
     "day7.mfu": dict(gap=620e-6 - FLOPS, mfu=FLOPS / 620e-6, high="execution", low="traffic",
                      cause="timeline"),
     "day7.own_pick": dict(W=PICK_W, Q=PICK_Q, I=PICK_W / PICK_Q, written="numbers"),
-    "day7.own_work": dict(each=2 * 128 * 128 * 512, counted=W, ratio=1, T_flop=FLOPS,
+    "day7.own_work": dict(each=2 * 128 * 128 * 512, counted=W_MINE, ratio=1, T_flop=MINE,
                           verdict="same"),
-    "day7.own_traffic": dict(read="20 MiB", written="4 MiB", Q="24 MiB", share=17.5 / 28,
-                             fits="yes"),
-    "day7.own_entitlement": dict(I=W / FUSED, ridge=P / BW, side="compute", rate=P, T_best=FLOPS,
-                                 T_worst=FLOPS + FEW),
+    "day7.own_traffic": dict(read="36 MiB", written="4 MiB", Q="40 MiB", share=34.5 / 28,
+                             fits="no"),
+    "day7.own_entitlement": dict(I=W_MINE / Q_MINE, ridge=P / BW, side="memory",
+                                 rate=W_MINE / MOVES, T_best=MOVES, T_worst=MINE + MOVES),
     "day7.own_elements": dict(T_byte=4 * N / BW, T_engine=N / (128 * 1.2e9), binds="memory",
                               T_best=4 * N / BW, T_worst=4 * N / BW + N / 153.6e9),
     "day7.own_clock": dict(cold=5.7 / 2.4, outside=15e-6, run="second", clock="device"),
-    "day7.own_counters": dict(useful=W, ratio=1, AI=W / (FUSED + IDENTITY), more=IDENTITY,
-                              leaves="transposes"),
-    "day7.own_point": dict(I=W / FUSED, rate=W / (1.25 * FLOPS), share=0.8, mfu=0.8,
-                           I_seen=W / (32 * MIB), best_seen=FLOPS, plot="hand"),
+    "day7.own_counters": dict(useful=W_MINE, ratio=1, AI=W_MINE / (Q_MINE + IDENTITY),
+                              more=IDENTITY, leaves="transposes"),
+    "day7.own_point": dict(I=W_MINE / Q_MINE, rate=0.8 * W_MINE / MOVES, share=0.8,
+                           mfu=MINE / (1.25 * MOVES), I_seen=W_MINE / (96 * MIB),
+                           best_seen=96 * MIB / BW, plot="hand"),
     "day7.own_sum": dict(gap=0.4 * FLOPS, missing=0.4 * FLOPS - 85e-6 - FEW,
                          share=1 - (85e-6 + FEW) / (0.4 * FLOPS), next="find"),
-    "day7.own_change": dict(Q_new="72 MiB", I_new=W / CHANGED, T_best=FLOPS,
-                            T_worst=FLOPS + CHANGED / BW, missed="3 MB", held="no"),
+    "day7.own_change": dict(Q_new="32 MiB", I_new=256, T_best=MINE,
+                            T_worst=MINE + LESS / BW, missed="3 MB", held="no"),
     "day7.mistake.sizes": dict(Q_sizes=SIZES, Q=LOOPS, over=LOOPS / SIZES - 1, catch="walk"),
     "day7.mistake.bandwidth": dict(T_spec=160e-6, T_reached=250e-6, over=0.5625, where="left",
                                    catch="copy"),
@@ -143,29 +147,31 @@ SLIPS = {
                  ("mfu", 620e-6 / FLOPS, "upside down")],
     "day7.own_pick": [("W", PICK_W / 2, "one FLOP"), ("Q", 2 * PICK_Q, "another dtype"),
                       ("I", PICK_Q / PICK_W, "upside down")],
-    "day7.own_work": [("each", 128 * 128 * 512, "one FLOP"), ("counted", W / 128, "K left out"),
-                      ("ratio", 2, "twice"), ("T_flop", 4 * FLOPS, "another dtype")],
-    "day7.own_traffic": [("read", 32 * KIB + MIB + 256 * KIB, "counted once"),
-                         ("written", 256 * KIB, "one store"), ("Q", 20 * MIB, "stores left out"),
-                         ("share", 20 / 28, "all bytes read"), ("share", 28 / 17.5, "upside down")],
-    "day7.own_entitlement": [("I", P / BW, "machine's"), ("ridge", W / FUSED, "kernel's"),
-                             ("rate", W / FUSED * BW, "higher of the two"),
-                             ("T_best", FEW, "shorter"), ("T_worst", FLOPS, "overlap")],
+    "day7.own_work": [("each", 128 * 128 * 512, "one FLOP"),
+                      ("counted", W_MINE / 128, "K left out"),
+                      ("ratio", 2, "twice"), ("T_flop", 4 * MINE, "another dtype")],
+    "day7.own_traffic": [("read", 32 * KIB + 2 * MIB + 256 * KIB, "counted once"),
+                         ("written", 256 * KIB, "one store"), ("Q", 36 * MIB, "stores left out"),
+                         ("share", 36 / 28, "all bytes read"), ("share", 28 / 34.5, "upside down")],
+    "day7.own_entitlement": [("I", P / BW, "machine's"), ("ridge", W_MINE / Q_MINE, "kernel's"),
+                             ("rate", P, "higher of the two"),
+                             ("T_best", MINE, "shorter"), ("T_worst", MOVES, "overlap")],
     "day7.own_elements": [("T_byte", 8 * 4 * N / BW, "bits"), ("T_engine", N / 1.2e9, "lanes"),
                           ("T_best", N / 153.6e9, "shorter"), ("T_worst", 4 * N / BW, "overlap")],
     "day7.own_clock": [("cold", 2.4 / 5.7, "upside down"), ("cold", 3.3 / 2.4, "how much longer"),
                        ("outside", 27e-6, "total"), ("outside", 12e-6, "inside")],
-    "day7.own_counters": [("useful", 536_870_912, "transposes alone"), ("ratio", 2, "twice"),
-                          ("AI", W / (20 * MIB + IDENTITY), "written left out"),
-                          ("more", FUSED + IDENTITY, "all of its bytes")],
-    "day7.own_point": [("I", 1024, "profiler's"), ("rate", P, "T_best"), ("I_seen", 1365, "hand"),
-                       ("share", 1.25, "upside down"), ("mfu", 0.2, "rest of it"),
-                       ("best_seen", 32 * MIB / BW, "shorter")],
+    "day7.own_counters": [("useful", 3 * 536_870_912, "transposes alone"), ("ratio", 2, "twice"),
+                          ("AI", W_MINE / (72 * MIB + IDENTITY), "written left out"),
+                          ("more", Q_MINE + IDENTITY, "all of its bytes")],
+    "day7.own_point": [("I", W_MINE / (96 * MIB), "profiler's"), ("rate", W_MINE / MOVES, "T_best"),
+                       ("I_seen", W_MINE / Q_MINE, "hand"),
+                       ("share", 1.25, "upside down"), ("mfu", 0.8, "bytes' time"),
+                       ("best_seen", MINE, "shorter")],
     "day7.own_sum": [("gap", 1.4 * FLOPS, "measured time"), ("missing", 85e-6 + FEW, "parts found"),
                      ("share", (85e-6 + FEW) / (0.4 * FLOPS), "share found")],
-    "day7.own_change": [("Q_new", 24 * MIB, "old Q"), ("Q_new", 40 * MIB, "one crossing"),
-                        ("I_new", 1365, "old Q"), ("T_best", CHANGED / BW, "shorter"),
-                        ("T_worst", FLOPS, "overlap"), ("missed", CHANGED + 3e6 - FUSED, "old Q")],
+    "day7.own_change": [("Q_new", 80 * MIB, "old Q"), ("Q_new", 84 * MIB, "one crossing"),
+                        ("I_new", W_MINE / Q_MINE, "old Q"), ("T_best", LESS / BW, "shorter"),
+                        ("T_worst", MINE, "overlap"), ("missed", LESS + 3e6 - Q_MINE, "old Q")],
     "day7.mistake.sizes": [("Q_sizes", SIZES / 2, "elements"), ("Q", SIZES, "loaded once"),
                            ("over", LOOPS / SIZES, "ratio"), ("over", 1 - SIZES / LOOPS,
                                                               "understated")],
@@ -252,7 +258,7 @@ def test_every_legal_rounding_is_right(id, part, answer):
 
 def test_both_mappings_have_one_entitlement_and_one_mfu():
     best = {id: next(p.value for p in ask(id).parts if p.name == "T_best")
-            for id in ("day7.fused", "day7.unfused", "day7.same_roof", "day7.own_entitlement")}
+            for id in ("day7.fused", "day7.unfused", "day7.same_roof")}
     assert set(best.values()) == {FLOPS}
 
 
@@ -267,23 +273,41 @@ def shapes():
     return ((1024, 2048), "bf16"), ((1024, 4096), "bf16"), ((4096, 1024), "bf16")
 
 
-def test_own_work_and_traffic_are_those_of_the_fused_mlp(kernels):
-    """2,048 instructions of 128 x 128 x 512; 20 MiB in and 4 MiB out, 17.5 MiB on chip."""
-    run = nki.run(kernels.mlp_fused, *shapes(), data=False, target="trn2", block=512)
-    assert run.count.flops == W == 2048 * 2 * 128 * 128 * 512
-    run = nki.run(kernels.mlp_fused, *shapes(), data=False, target="trn2", block=128)
-    assert (run.count.hbm_bytes, run.count.flops) == (24 * MIB, W) == (FUSED, W)
+def test_own_work_is_that_of_the_matmul_with_c_on_chip(kernels):
+    """512 instructions of 128 x 128 x 512; A crosses twice, B 16 times, and C is stored once."""
+    def run(**block):
+        return nki.run(kernels.matmul_c_stays, *[((1024, 2048), "bf16")] * 2, data=False,
+                       target="trn2", **block)
+    count = run(rows=128).count
+    assert count.flops == W_MINE == 512 * 2 * 128 * 128 * 512
+    assert (count.hbm_read_bytes, count.hbm_write_bytes) == (72 * MIB, 8 * MIB)
+    given = ask("day7.own_counters").inputs
+    assert (given["read"], given["written"]) == (72 * MIB + IDENTITY, 8 * MIB)
+    # step 9's change: blocks four times as high, so B four times
+    given = ask("day7.own_change").inputs
+    assert run(rows=512).count.hbm_bytes == LESS == given["seen"] - 3e6
+    assert (given["size"], given["before"], given["after"]) == (4 * MIB, 16, 4)
+
+
+def test_own_traffic_is_that_of_the_fused_mlp_with_f_doubled(kernels):
+    """36 MiB in and 4 MiB out, if the 34.5 MiB that have to be on chip fitted."""
     given = ask("day7.own_traffic").inputs
     assert given["load_1"] * given["times_1"] == 2 * 2048 * 1024  # x, in tiles of 128 x 128
-    assert given["load_2"] * given["times_2"] == given["load_3"] * given["times_3"] == 8 * MIB
-    assert given["resident"] == 17.5 * MIB < given["sbuf"] == 28 * MIB
+    assert given["load_2"] * given["times_2"] == given["load_3"] * given["times_3"] == 16 * MIB
+    assert given["store"] * given["times_store"] == 2 * 2048 * 1024
+    # as the kernel's own rows with F = 4096: twice as long, or twice as many
+    run = nki.run(kernels.mlp_fused, *shapes(), data=False, target="trn2", block=128)
+    assert (run.count.hbm_bytes, run.count.flops) == (24 * MIB, W) == (FUSED, W)
+    assert given["resident"] == 2 * (2 * 1024 * 8192 + 128 * (1024 + 8192 + 1024)) > 28 * MIB
+    assert given["sbuf"] == 28 * MIB
 
 
 def test_the_defaults_are_counted_and_not_typed():
     given = ask("day7.own_entitlement").inputs
-    assert given == dict(P=P, BW=BW, W=W, Q=FUSED)
-    for id in ("day7.own_point", "day7.own_counters", "day7.own_change", "day7.cause.bytes"):
-        assert (ask(id).inputs["W"], ask(id).inputs["Q"]) == (W, FUSED)
+    assert given == dict(P=P, BW=BW, W=W_MINE, Q=Q_MINE)
+    for id in ("day7.own_point", "day7.own_counters", "day7.own_change"):
+        assert (ask(id).inputs["W"], ask(id).inputs["Q"]) == (W_MINE, Q_MINE)
+    assert (ask("day7.cause.bytes").inputs["W"], ask("day7.cause.bytes").inputs["Q"]) == (W, FUSED)
     assert ask("day7.own_sum").inputs["T_best"] == ask("day7.mfu").inputs["T_best"] == FLOPS
 
 
@@ -317,8 +341,6 @@ def test_a_kernel_without_matmuls_is_refused_with_a_next_step():
             with pytest.raises(ProblemError, match=r"W: expected.*ask day7\.own_elements") as error:
                 ask(id, W=none)
             assert "\n" not in str(error.value)
-    with pytest.raises(ProblemError, match="Raw Flops is the useful figure itself"):
-        ask("day7.own_counters", transpose=0)
     with pytest.raises(ProblemError) as error:  # nothing but 0 means that there is none
         ask("day7.own_entitlement", W=-1)
     assert "own_elements" not in str(error.value)
@@ -351,7 +373,10 @@ def test_copies_and_depthwise_convolutions(own, binds):
     dict(raw=W + 1e9, transpose=1e9, read=FUSED / 4, written=FUSED / 2),  # fewer than by hand
     dict(raw=3 * W, transpose=W, read=3 * FUSED, written=FUSED)])
 def test_own_counters(own):
-    q = ask("day7.own_counters", **own)
+    dict(raw=W, transpose=0, read=FUSED / 2, written=FUSED / 2),  # none, as most kernels
+    dict(raw=W, transpose="0 FLOP", read=FUSED / 4, written=FUSED / 4),
+    q = ask("day7.own_counters", W=W, Q=FUSED, **own)
+    own["transpose"] = q.inputs["transpose"]
     useful, moved = own["raw"] - own["transpose"], own["read"] + own["written"]
     assert q.check(useful=useful, ratio=useful / W, AI=useful / moved, more=moved - FUSED).outcomes
     q.worked()
@@ -367,6 +392,16 @@ def test_parts_that_add_up_and_parts_that_do_not(missing, says):
 
 def test_no_gap_is_said_to_be_none():
     with pytest.raises(ProblemError, match="so there is no gap"):
+def test_a_cause_may_be_absent():
+    """Most kernels lack some of the four; all of the gap at its two ends."""
+    q = ask("day7.own_sum", T=500e-6, T_best=400e-6, fixed=100e-6, idle=0, overlap="0 us", slow=0.0)
+    assert q.check(gap=100e-6, missing=0, share=0, next="whole").right
+    with pytest.raises(ProblemError, match="expected a number above 0"):
+        ask("day7.own_sum", idle=-1e-6)
+    with pytest.raises(ProblemError, match="expected a number above 0"):
+        ask("day7.own_sum", T=0)
+
+
         ask("day7.own_sum", T=400e-6)
 
 
@@ -374,13 +409,14 @@ def test_no_gap_is_said_to_be_none():
                                                        (2, 1.3, "no")])
 def test_own_change(after, factor, held):
     new = FUSED + (after - 1) * 16 * MIB
-    q = ask("day7.own_change", after=after, seen=new * factor)
+    q = ask("day7.own_change", W=W, Q=FUSED, size=16 * MIB, before=1, after=after,
+            seen=new * factor)
     assert q.check(Q_new=new, I_new=W / new, missed=new * (factor - 1), held=held,
                    T_best=max(FLOPS, new / BW), T_worst=FLOPS + new / BW).outcomes
 
 
 def test_a_change_back_takes_bytes_away():
-    q = ask("day7.own_change", Q=APART, size=4 * 2 * 2048 * 4096 / 4, before=4, after=1, seen=FUSED)
+    q = ask("day7.own_change", W=W, Q=APART, size=2 * 2048 * 4096, before=4, after=1, seen=FUSED)
     new = APART - 3 * 2 * 2048 * 4096
     assert q.check(Q_new=new, missed=FUSED - new, held="no").outcomes
 

@@ -8,13 +8,13 @@ Ignores   how a profile is captured and read (device, profile) and its exact led
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from .. import machine
-from ..check import AnyPart, Choice, Part, Problem, ProblemError, collect, problem
+from ..check import AnyPart, Choice, Part, Problem, ProblemError, Question, collect, problem
 from ..ops import BYTES, MLP, Linear, Matmul
 from ..units import mebi, show
 from . import day1, day2, day5
@@ -36,7 +36,13 @@ FUSED = MLP(SIZES["B"], SIZES["D"], SIZES["F"])
 APART = FUSED.unfused
 W, Q, Q_APART = map(float, (FUSED.flops, FUSED.algorithmic.hbm_bytes,
                             APART.algorithmic.hbm_bytes))
-KERNEL = dict(ROOFS, W=W, Q=Q)  # the reader's own figures; here the fused MLP's
+KERNEL = dict(ROOFS, W=W, Q=Q)  # the fused MLP's
+# The reader's own figures; unless given, those of Day 5's matmul with a block of C on chip:
+# 128 x 1024 of it, so A, 2048 x 1024, comes twice and B, 1024 x 2048, 16 times.
+OP, R_A, R_B = Matmul(2048, 1024, 2048), 2, 16
+MINE = dict(ROOFS, W=float(OP.flops), Q=float(OP.reloaded(R_A, R_B).hbm_bytes))
+B_BYTES, C_BYTES = 2.0 * OP.K * OP.N, 2.0 * OP.M * OP.N
+MINE_BEST = max(MINE["W"] / P, MINE["Q"] / BW)
 KERNEL_UNITS = dict(ROOF_UNITS, W="FLOP", Q="B")
 NO_MATMUL = ("a kernel without matmuls has no W, so no intensity: ask day7.own_elements, which "
              "entitles it by HBM and by the engine that does its work")
@@ -44,21 +50,41 @@ NO_MATMUL = ("a kernel without matmuls has no W, so no intensity: ask day7.own_e
 
 @dataclass(frozen=True, repr=False)
 class Own(Problem):
-    """A problem whose inputs are the reader's; `none` says what to do where one would be 0."""
+    """A problem whose inputs are the reader's.
+
+    none   what to do where one would be 0; without a word: 0 is a figure like another
+    """
 
     none: Mapping[str, str]
 
     def _input(self, name: str, value: object) -> Any:
-        try:
+        if name not in self.none or str(value).split()[:1] not in (["0"], ["0.0"]):
             return super()._input(name, value)
-        except ProblemError as error:
-            if name in self.none and str(value).split()[:1] in (["0"], ["0.0"]):
-                raise ProblemError(f"{error}; {self.none[name]}") from None
-            raise
+        if self.none[name]:
+            raise ProblemError(f"{self.id}: {name}: expected a number above 0, got {value!r}; "
+                               f"{self.none[name]}")
+        return 0.0
+
+
+@dataclass(frozen=True, repr=False)
+class Read(Problem):
+    """A problem whose own inputs stand in figures of its page; `shown` asks to read them there."""
+
+    shown: str
+
+    def question(self, seed: int | None = None, /, **own: object) -> Question:
+        asked = super().question(seed, **own)
+        text = (self.shown + SAID).format(**asked.given)
+        return asked if seed or own else replace(asked, text=text)
 
 
 def _own(asked: Problem, **none: str) -> Own:
     return Own(**{name: getattr(asked, name) for name in asked.__dataclass_fields__}, none=none)
+
+
+def _read(shown: str) -> Callable[[Problem], Read]:
+    return lambda asked: Read(
+        **{name: getattr(asked, name) for name in asked.__dataclass_fields__}, shown=shown)
 
 
 def _choice(name: str, right: str, options: Mapping[str, tuple[str, str]], why: str,
@@ -432,8 +458,7 @@ def own_pick(M: int, K: int, N: int, dtype: str) -> Iterator[AnyPart]:
 
 
 CHIPS = ("trn1", "trn2", "trn3")
-BLOCK = WIDE  # tokens at a time: the up-projection's moving tile is as wide as the down's
-COUNT = FUSED.flops // (2 * ROWS * TILE * BLOCK)
+COUNT = OP.flops // (2 * ROWS * TILE * WIDE)
 
 
 @problem(
@@ -445,7 +470,7 @@ COUNT = FUSED.flops // (2 * ROWS * TILE * BLOCK)
         "is that over W? At the {dtype} peak of a {chip} core, how long is W / P? Do the counts "
         "agree? " + _yours("own_work", "W=..., count=..., K=..., M=..., N=..., passes=..., "
                            "chip=..., dtype=..."),
-    fixed=dict(W=W, count=COUNT, K=ROWS, M=TILE, N=BLOCK, passes=1, chip="trn2",
+    fixed=dict(W=MINE["W"], count=COUNT, K=ROWS, M=TILE, N=WIDE, passes=1, chip="trn2",
                dtype="bf16"),
     units=dict(W="FLOP"), one_of=dict(chip=CHIPS, dtype=DTYPES),
     draw=lambda r: (lambda count, K, N, more: dict(
@@ -491,20 +516,22 @@ def own_work(W: float, count: int, K: int, M: int, N: int, passes: int, chip: st
 
 own_work = _own(own_work, W=NO_MATMUL, count=NO_MATMUL)
 
+# The fused MLP with F doubled: x in tiles, W_up, W_down, and y.
+F_TWICE = 2 * SIZES["F"]
 LOADS = dict(load_1=2.0 * ROWS * TILE, times_1=SIZES["B"] // TILE * SIZES["D"] // ROWS,
-             load_2=2.0 * ROWS * SIZES["F"], times_2=SIZES["D"] // ROWS,
-             load_3=2.0 * ROWS * SIZES["D"], times_3=SIZES["F"] // ROWS,
+             load_2=2.0 * ROWS * F_TWICE, times_2=SIZES["D"] // ROWS,
+             load_3=2.0 * ROWS * SIZES["D"], times_3=F_TWICE // ROWS,
              store=2.0 * TILE * SIZES["D"], times_store=SIZES["B"] // TILE)
 # Both weight matrices, and of one block of tokens x, g and y.
-RESIDENT = 2.0 * (2 * SIZES["D"] * SIZES["F"] + TILE * (2 * SIZES["D"] + SIZES["F"]))
+RESIDENT = 2.0 * (2 * SIZES["D"] * F_TWICE + TILE * (2 * SIZES["D"] + F_TWICE))
 
 
 @problem(
     "day7.own_traffic",
     ask="Step 3, Q as a table of transfers, size × times. Loads: {load_1} × {times_1}, {load_2} × "
-        "{times_2} and {load_3} × {times_3}. Stores: {store} × {times_store}. On chip at once are "
-        "{resident}, of {sbuf} of SBUF. How many bytes are read, how many written, and what is Q? "
-        "What share of SBUF is resident, and does it fit? (In JupyterLab, give your own table: "
+        "{times_2} and {load_3} × {times_3}. Stores: {store} × {times_store}. On chip at once have "
+        "to be {resident}, of {sbuf} of SBUF. How many bytes are read, how many written, and what "
+        "is Q? What share of SBUF is that, and does it fit? (In JupyterLab, give your own table: "
         'ask("day7.own_traffic", load_1=..., times_1=..., and so on). A table of fewer loads: '
         "split one of them over two rows. Of more: join some, size = their bytes, times = 1.)",
     fixed=dict(LOADS, resident=RESIDENT, sbuf=float(FACTS["sbuf_bytes"])),
@@ -572,7 +599,7 @@ def _entitled(W: float, Q: float, P: float, BW: float) -> Iterator[AnyPart]:
     ask="Step 4, the entitlement. A kernel does W = {W} and moves Q = {Q} on a core with P = {P} "
         "and BW = {BW}. Find I, the ridge, the side, the entitled rate, T_best and T_worst. "
         + _yours("own_entitlement", "W=..., Q=..., P=..., BW=..."),
-    fixed=KERNEL, units=KERNEL_UNITS,
+    fixed=MINE, units=KERNEL_UNITS,
     draw=lambda r: dict(W=r.choice((2e9, 7e9, 13e9, 29e9)), Q=r.choice((14e6, 22e6, 64e6, 92e6))))
 @day2.told
 def own_entitlement(P: float, BW: float, W: float, Q: float) -> Iterator[AnyPart]:
@@ -668,7 +695,8 @@ def own_clock(first: float, second: float, total: float, inside: float) -> Itera
 
 
 IDENTITY = 2.0 * TILE * TILE  # bytes of a bf16 identity matrix for transposes
-TURN = 2.0 * SIZES["B"] * SIZES["D"] * TILE  # FLOPs counted for turning x, tile by tile
+# FLOPs counted for turning A at each of its loads and B once, tile by tile
+TURN = 2.0 * OP.K * (R_A * OP.M + OP.N) * TILE
 
 
 @problem(
@@ -679,9 +707,8 @@ TURN = 2.0 * SIZES["B"] * SIZES["D"] * TILE  # FLOPs counted for turning x, tile
         "Intensity that the profiler shows. By how many bytes do its HBM bytes exceed Q? What does "
         "that intensity leave out? " + _yours(
             "own_counters", "W=..., Q=..., raw=..., transpose=..., read=..., written=..."),
-    fixed=dict(W=W, Q=Q, raw=W + TURN, transpose=TURN,
-               read=2.0 * (SIZES["B"] * SIZES["D"] + 2 * SIZES["D"] * SIZES["F"]) + IDENTITY,
-               written=2.0 * SIZES["B"] * SIZES["D"]),
+    fixed=dict(W=MINE["W"], Q=MINE["Q"], raw=MINE["W"] + TURN, transpose=TURN,
+               read=MINE["Q"] - C_BYTES + IDENTITY, written=C_BYTES),
     units=dict(W="FLOP", Q="B", raw="FLOP", transpose="FLOP", read="B", written="B"),
     draw=lambda r: (lambda W, Q, turn, more, passes: dict(
         W=W, Q=Q, raw=W * passes + turn, transpose=turn, read=0.75 * Q + more,
@@ -731,8 +758,7 @@ def own_counters(W: float, Q: float, raw: float, transpose: float, read: float, 
 
 
 own_counters = _own(
-    own_counters, W=NO_MATMUL, raw=NO_MATMUL,
-    transpose="without transposes Raw Flops is the useful figure itself: compare it with W")
+    own_counters, W=NO_MATMUL, raw=NO_MATMUL, transpose="")
 
 
 @problem(
@@ -743,7 +769,7 @@ own_counters = _own(
         "intensity (I_seen): what is it, and what is the T_best of that one? At which intensity "
         "does the measured point go, to lie straight below the entitled one? " + _yours(
             "own_point", "W=..., Q=..., P=..., BW=..., T=..., seen=..."),
-    fixed=dict(KERNEL, T=1.25 * W / P, seen=Q + 2.0 * SIZES["D"] * SIZES["F"]),
+    fixed=dict(MINE, T=1.25 * MINE_BEST, seen=MINE["Q"] + 2 * C_BYTES),
     units=dict(KERNEL_UNITS, T="s", seen="B"),
     draw=lambda r: (lambda W, Q: dict(W=W, Q=Q, T=r.choice((1.3, 1.7, 2.4)) * max(
         W / P, Q / BW), seen=Q * r.choice((1.2, 1.45, 1.7))))(
@@ -840,6 +866,9 @@ def own_sum(T: float, T_best: float, fixed: float, idle: float, overlap: float, 
         "Done is when every part points at a stretch and the parts add up.", "What comes next?")
 
 
+own_sum = _own(own_sum, fixed="", idle="", overlap="", slow="")
+
+
 @problem(
     "day7.own_change",
     ask="Step 9, change one thing. W = {W}, Q = {Q}, P = {P}, BW = {BW}. A tensor of {size} "
@@ -848,8 +877,8 @@ def own_sum(T: float, T_best: float, fixed: float, idle: float, overlap: float, 
         "more than predicted is that? Did the prediction of Q hold, within 1%? " + _yours(
             "own_change", "W=..., Q=..., P=..., BW=..., size=..., before=..., after=..., "
             "seen=..."),
-    fixed=dict(KERNEL, size=4.0 * SIZES["D"] * SIZES["F"], before=1, after=4,
-               seen=Q + 3 * 4.0 * SIZES["D"] * SIZES["F"] + 3e6),
+    fixed=dict(MINE, size=B_BYTES, before=R_B, after=R_B // 4,
+               seen=MINE["Q"] - R_B * 3 // 4 * B_BYTES + 3e6),
     units=dict(KERNEL_UNITS, size="B", seen="B"),
     draw=lambda r: (lambda size, before, after, held: dict(
         W=r.choice((3e9, 8e9, 19e9)), Q=12e6 + size * before, size=size, before=before,
