@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roofline.__main__ import main
-from roofline.commands import calls
+from roofline.commands import calls, matched
 from roofline.count import Count
 
 SOURCE = '''
@@ -219,8 +219,6 @@ def parsed(*argv: str) -> argparse.Namespace:
 def test_hand(argv: list[str], work: dict[str, int], transfers: dict[str, int]) -> None:
     mine = calls.hand(parsed(*argv))
     assert (dict(mine.work), dict(mine.transfers)) == (work, transfers)
-    assert (mine.flops, mine.hbm_bytes) == (sum(work.values()), sum(transfers.values()))
-    assert mine.whole == bool(transfers)
     assert mine.count == Count(work, sum(transfers.values()))
 
 
@@ -261,6 +259,6 @@ def test_hand_slips(argv: list[str], said: str) -> None:
 
 
 def test_the_machine_is_a_core_or_a_pair() -> None:
-    assert calls.core_of(parsed("--chip=trn2")).scope == "core"
-    assert calls.core_of(parsed("--chip=trn2", "--lnc=2")).scope == "lnc2"
-    assert calls.core_of(parsed("--chip=inf2")).key == "inf2"
+    assert matched.scope(parsed("--chip=trn2"), None).machine.scope == "core"
+    assert matched.scope(parsed("--chip=trn2", "--lnc=2"), None).machine.scope == "lnc2"
+    assert matched.scope(parsed("--chip=inf2"), None).chip == "inf2"

@@ -230,8 +230,9 @@ def test_your_count_stands_beside_and_the_call_is_repeated(off):
     Path("call.txt").write_text("\n".join([*COPY, "--flops=0", f"--bytes=x:{BYTES}"]))
     code, out, _ = off("capture", "@call.txt", "--or-model", "--write", "my a.json")
     assert "Next: python -m roofline profile 'my a.json' @call.txt, then gap" in same(out)
-    assert code == 0 and "your W: 0, as in the source" in out
-    assert f"your Q: {BYTES:,}, {-BYTES:+,} to the source's" in out
+    assert code == 0 and f"your Q is {BYTES:,} B, and the source has {2 * BYTES:,} B" in same(out)
+    assert "your W" not in out  # 0, as the source's
+    assert "as the source's" in off("capture", "@call.txt", f"--bytes=y:{BYTES}", "--or-model")[1]
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -349,7 +350,7 @@ def test_bf16_comes_as_its_bits_or_as_another_float(off):
 
 @pytest.mark.parametrize(("arrays", "said"), [
     ({}, "no 'x' in it"),
-    ({"x": np.zeros((128, 512), np.float32)}, "x is 128x512; the call says 128x1024"),
+    ({"x": np.zeros((128, 512), np.float32)}, "x is [128, 512]; the call says [128, 1024]"),
     ({"x": np.zeros((128, 1024), np.int32)}, "x is int32; the call says float32"),
     ({"x": np.zeros((128, 1024), np.float32), "y": np.zeros(1)}, "it has 'y'"),
     ({"x": np.array([{}])}, "of numbers"),

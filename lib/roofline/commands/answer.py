@@ -26,6 +26,7 @@ from ..table import Told, printable
 
 if TYPE_CHECKING:
     from ..figures.live import Live
+    from ..machine import Spec
     from ..plot import Picture
 
 FINE, NO, BAD, NOWHERE, FAULT = 0, 1, 2, 3, 70  # exit codes
@@ -78,6 +79,12 @@ class Answer:
 
 
 # --- forms ---------------------------------------------------------------------------------------
+
+
+def cited(spec: "Spec") -> dict[str, Any]:
+    """A machine's figure as data: with whose it is and when it holds."""
+    return {"value": spec.value, "unit": spec.unit, "kind": spec.kind, "source": spec.source,
+            "holds": spec.holds}
 
 
 def to_json(data: Mapping[str, Any]) -> str:

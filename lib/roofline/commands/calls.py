@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from .. import machine as machines
 from .. import ops, units
 from ..count import Count
-from ..machine import Machine
 from ..table import Told, printable
 
 if TYPE_CHECKING:
@@ -97,10 +96,6 @@ class Subject:
     call: "Launch | None" = None
     op: Any = None
 
-    def count(self, chip: str) -> Count:
-        """W and Q: of the source, or of the formula with every operand once."""
-        return self.call.count(chip) if self.call else self.op.algorithmic
-
 
 def subject(args: argparse.Namespace) -> Subject | None:
     """What the call says; None where it stays away. Raises CallError, LoadError, LaunchError."""
@@ -126,24 +121,23 @@ def _is_op(what: Any) -> bool:
 
 
 def kernels_in(path: str) -> dict[str, "Kernel"]:
-    """The kernels of a file, by name, in its order.
+    """The kernels of a file, by name, in its order: what @nki.jit decorates.
 
-    Raises CallError for a file that is not there, LoadError for one that is not Python or fails.
+    Raises CallError for a file that is not there or has none, LoadError for one that is not Python
+    or fails.
     """
     from .. import nki
+    from ..nki.run import Kernel
     file, shown = Path(path).expanduser(), printable(path, 200)
     if not file.is_file():
         beside = [str(file.with_name(one.name)) for one in file.parent.glob("*.py")]
         guess = near(path, beside)
         raise CallError(f"{shown}: no such file{guess or '.'} Paths count from where you are, "
                         f"{Path.cwd()}, those inside an @file too")
-    return kernels_of(nki.load(path))
-
-
-def kernels_of(module: Any) -> dict[str, "Kernel"]:
-    """The kernels of a loaded file, by name, in its order: what @nki.jit decorates."""
-    from ..nki.run import Kernel
-    return {name: one for name, one in vars(module).items() if isinstance(one, Kernel)}
+    found = {name: one for name, one in vars(nki.load(path)).items() if isinstance(one, Kernel)}
+    if not found:
+        raise CallError(f"{shown}: no kernel in it; put @nki.jit before the def of yours")
+    return found
 
 
 def parameters_of(kernel: "Kernel") -> Mapping[str, inspect.Parameter]:
@@ -154,8 +148,6 @@ def parameters_of(kernel: "Kernel") -> Mapping[str, inspect.Parameter]:
 def _kernel(path: str, name: str, rest: Iterable[str], lnc: int | None) -> Subject:
     from ..device import launch
     kernels, file = kernels_in(path), printable(path, 200)
-    if not kernels:
-        raise CallError(f"{file}: no kernel in it; put @nki.jit before the def of yours")
     if name not in kernels:
         bare = name.partition("[")[0]
         raise CallError(f"{file}: " + (
@@ -305,16 +297,6 @@ class Hand:
         return sum(self.transfers.values())
 
     @property
-    def flops(self) -> int:
-        """W, FLOP."""
-        return sum(self.work.values())
-
-    @property
-    def whole(self) -> bool:
-        """Whether it has a Q, so that it can be entitled: no W is a W of 0."""
-        return bool(self.transfers)
-
-    @property
     def count(self) -> Count:
         """As a Count; all bytes stand as read, since a hand count does not say the way."""
         return Count(self.work, self.hbm_bytes)
@@ -420,10 +402,3 @@ def chip_of(args: argparse.Namespace, profile: "Profile | None" = None) -> str:
         raise CallError(f"--lnc=2: a logical core of {chip} is one physical core. Leave --lnc out, "
                         "or say --chip=trn2")
     return chip
-
-
-def core_of(args: argparse.Namespace, of: Subject | None = None,
-            profile: "Profile | None" = None) -> Machine:
-    """The core, or the pair of LNC=2, that the figures are set against."""
-    lnc = args.lnc or (of.call.lnc if of and of.call else 1)
-    return machines.get(chip_of(args, profile), "lnc2" if lnc == 2 else "core")

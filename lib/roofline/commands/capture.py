@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from ..table import printable, wrapped
 from .answer import BAD, FINE, NO, Answer, Cell, Nowhere, tell
-from .calls import CALL, CallError, Hand, Subject, chip_of, hand, subject
+from .calls import CALL, CallError, chip_of, subject
 from .calls import add as add_call
+from .matched import Counted, counted
 from .working import working
 
 if TYPE_CHECKING:
@@ -80,14 +81,16 @@ def answer(args: argparse.Namespace) -> Answer:
     if of.call is None:
         raise CallError(f"{of.title}: a formula has no code to run. Give FILE.py:KERNEL with its "
                         "arrays; predict and roof take formulas")
-    call = with_inputs(of.call, args.inputs) if args.inputs else of.call
+    if args.inputs:
+        of = replace(of, call=with_inputs(of.call, args.inputs))
     here = device.probe()
     why = here.why
     if here.runs and args.chip not in (None, here.chip):
         why = f"this is a {here.chip}, and the call asks for {args.chip}"
     chip = args.chip or (here.chip if here.runs else None) or chip_of(args)
-    with working(f"counting {of.title}"):
-        mine = hand(args, call.count(chip))  # before a capture: what is wrong with it costs no run
+    mine = counted(args, of, chip)  # before a capture: what is wrong with it costs no run
+    assert of.call is not None and mine is not None
+    call = of.call
     found = _recorded(args, call, here, chip, why)
     kept = [f"recording: {_shown(found.folder)}"] if found else []
     if found is None:
@@ -95,7 +98,7 @@ def answer(args: argparse.Namespace) -> Answer:
             made = device.modelled(call, chip)
     else:
         made = from_recording(call, chip, found)
-    file, code = found and _shown(found.folder), NO if made.flags else FINE
+    file, code = found and found.folder, NO if made.flags else FINE
     if args.write:
         try:
             file = profile.write(made.profile, Path(args.write).expanduser(), "json")
@@ -104,9 +107,11 @@ def answer(args: argparse.Namespace) -> Answer:
             kept.append(f"profile: not written: {error}")
             code = BAD
     if file:
-        name, call_ = shlex.quote(str(_shown(file))), _typed(args)
-        kept.append(f"Next: python -m roofline profile {name} {call_}, then gap {name} {call_}")
-    return _told(of, made, mine, kept, file and _shown(file), found, code)
+        name, typed = shlex.quote(str(_shown(file))), _typed(args)
+        kept.append(f"Next: python -m roofline profile {name} {typed}, then gap {name} {typed}")
+    else:
+        kept.append("Next: the same with --write=model.json, then gap model.json CALL")
+    return _told(made, mine, kept, file and _shown(file), found, code)
 
 
 def _typed(args: argparse.Namespace) -> str:
@@ -163,8 +168,8 @@ def with_inputs(call: "Launch", path: str) -> "Launch":
         if name not in given:
             raise CallError(f"{shown}: no {name!r} in it; expected {', '.join(call.names)}")
         if given[name].shape != shape:
-            raise CallError(f"{shown}: {name} is {_by(given[name].shape)}; the call says "
-                            f"{_by(shape)}. Change one of them")
+            raise CallError(f"{shown}: {name} is {list(given[name].shape)}; the call says "
+                            f"{list(shape)}. Change one of them")
         arrays.append(_cast(f"{shown}: {name}", given[name], dtype))
     return replace(call, arrays=tuple(arrays))
 
@@ -202,41 +207,32 @@ def _cast(what: str, x: "np.ndarray", dtype: str) -> "np.ndarray":
                     "as float32")
 
 
-def _by(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "one number"
-
-
 # --- what came of it -----------------------------------------------------------------------------
 
 
-def _told(of: Subject, made: "Measurement", mine: Hand, kept: list[str], file: Path | None,
+def _told(made: "Measurement", mine: Counted, kept: list[str], file: Path | None,
           found: "Recording | None", code: int) -> Answer:
     """The figure with its label, its clocks, its flags and the count, and where to go on."""
     clocks = list(made.profile.clocks())
-    lines = [repr(made), "", *(f"  {row}" for row in repr(made.profile.clocks()).splitlines())]
-    counted = {"flops": made.count.flops, "hbm_bytes": made.count.hbm_bytes}
     yours = {name: value for name, value, given in (
-        ("flops", mine.flops, mine.work), ("hbm_bytes", mine.hbm_bytes, mine.transfers)) if given}
-    if yours:
-        lines += ["", *(f"  your {'W' if name == 'flops' else 'Q'}: {value:,}, "
-                        + (f"{value - counted[name]:+,} to the source's: count shows where"
-                           if value != counted[name] else "as in the source")
-                        for name, value in yours.items())]
-    lines += ["", *wrapped(kept, whole=True)]
-    if not file:
-        lines.append("Next: the same with --write=model.json, then gap model.json CALL")
+        ("flops", mine.hand.count.flops, mine.hand.work),
+        ("hbm_bytes", mine.hand.hbm_bytes, mine.hand.transfers)) if given}
+    lines = [repr(made), "", *(f"  {row}" for row in repr(made.profile.clocks()).splitlines()),
+             "", *wrapped(mine.differs or ["your count is as the source's"] * bool(yours)),
+             *wrapped(kept, whole=True)]
     rows: list[tuple[str, Cell, str, str]] = [
         *((f"{row.name} time", row.seconds, "s", made.kind) for row in clocks),
         ("W", made.count.flops, "FLOP", "derived"), ("Q", made.count.hbm_bytes, "B", "derived"),
         ("bandwidth", made.bandwidth, "B/s", made.kind), ("rate", made.rate, "FLOP/s", made.kind)]
-    data = {"subject": of.title, "kind": made.kind, "label": made.label, "chip": made.chip,
+    data = {"subject": mine.title, "kind": made.kind, "label": made.label, "chip": made.chip,
             "lnc": made.launch.lnc, "time": made.time,
             "clocks": {row.name: {"seconds": row.seconds, "includes": row.includes}
                        for row in clocks},
-            **counted, "work": made.count.work, "yours": yours, "bandwidth": made.bandwidth,
+            "flops": made.count.flops, "hbm_bytes": made.count.hbm_bytes,
+            "work": made.count.work, "yours": yours, "bandwidth": made.bandwidth,
             "active_bandwidth": made.active_bandwidth, "rate": made.rate, "flags": made.flags,
             "excluded": made.excluded, "warnings": made.profile.warnings,
             "recording": found and found.folder, "provenance": found and found.provenance,
             "file": file}
-    return Answer("\n".join(lines).rstrip(), data, [("quantity", "value", "unit", "kind"), *rows],
+    return Answer("\n".join(lines), data, [("quantity", "value", "unit", "kind"), *rows],
                   code=code)

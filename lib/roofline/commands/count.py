@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import units
 from ..count import Count
 from ..ops import BYTES
-from ..table import aligned, printable, wrapped
+from ..table import aligned, wrapped
 from .answer import FINE, NO, Answer, Cell
 from .calls import (
     CALL,
@@ -129,9 +129,6 @@ def answer(args: argparse.Namespace) -> Answer:
 def listed(path: str) -> Answer:
     """The kernels of a file, each with its def line and the first line of its docstring."""
     found = kernels_in(path)
-    if not found:
-        raise CallError(f"{printable(path, 200)}: no kernel in it; put @nki.jit before the def of "
-                        "yours")
     text, rows, name = [f"{path}: {len(found)} kernel{'s' * (len(found) > 1)}"], [], ""
     for name, kernel in found.items():
         signature = str(inspect.signature(inspect.unwrap(kernel)))

@@ -2,7 +2,7 @@
 
 Question  which cause took which nanoseconds, between which moments, and what is worth a try?
 Answer    answer(args) -> Answer: the ledger; rows and T_best sum to T. `rows`, `advice` and
-          `entries` are the ledger as text, and as data
+          `entries` are the ledger as text, and as data; `against` holds it to another
 Assumes   a profile with a timeline
 Ignores   bytes that took no time: profile tells of them
 """
@@ -18,7 +18,7 @@ from ..table import WIDTH, aligned, printable, wrapped
 from .answer import FINE, NO, Answer, Cell
 from .calls import CALL, CallError, subject
 from .calls import add as add_call
-from .profile import (
+from .matched import (
     Counted,
     Scope,
     about,
@@ -118,28 +118,23 @@ def answer(args: argparse.Namespace) -> Answer:
     elif args.against:
         other = taken(args.against)
         there = scope(args, of, other)
-        if there.machine.key != on.machine.key:
-            notes.append(f"they are of different chips, {there.chip} and {on.chip}")
-        if window:
-            other = other.window(*window)
-        before = made(other, there, count, ledger.roof)
-        change = ledger - before
+        was = made(other.window(*window) if window else other, there, count, ledger.roof)
+        change, more = against(ledger, was)
         lines += repr(change).splitlines()
         table = changed(change)
-        data["against"] = {**about(other, there), **entries(before)}
-        data["change"] = {"t": ledger.t - before.t, "t_best": ledger.t_best - before.t_best,
-                          "causes": {cause: change[cause] for cause in change.causes}}
-        notes += [f"{other.name}: {note}" for note in (*there.notes, *before.notes)
-                  if note not in notes]
+        data |= {"against": {**about(other, there), **entries(was)},
+                 "change": {cause: change[cause] for cause in change.causes}}
+        notes += [*(f"{other.name}: {note}" for note in (*there.notes, *was.notes)
+                    if note not in notes), *more]
         if count:
             notes.append("both T_best are of the same count; where the change changed W or Q, "
                          "leave the call away: each profile's own count is used then")
     else:
         lines += [*rows(ledger), "", *advice(ledger)]
     moved = formulas.hbm_bytes(kept) if count and not window else None
-    figure = ladder(ledger, moved) if saving(args, ".svg", ".png", ".html") else None
+    figure = ladder(args, ledger, moved)
     page, more = lanes(args, kept, ledger)
-    _, odd, other_work = unlike(mine, kept) if not window else (None, [], False)
+    odd, other_work = unlike(mine, kept) if not window else ([], False)
     notes += [*ledger.notes, *odd, *more]
     lines += ["", *wrapped(notes)] if notes else []
     bad = other_work or on.wrong or (mine and mine.differs) or (
@@ -155,10 +150,31 @@ def made(kept: "Profile", on: Scope, count: Count | None, roof: str | None = Non
         return gaps.ledger(kept, on.machine, count, roof=roof)
 
 
-def ladder(ledger: "Ledger", moved: float | None = None) -> "Picture":
-    """The steps from T_best to T as a picture; hollow marks at other bytes that moved, B."""
+def ladder(args: argparse.Namespace, ledger: "Ledger", moved: float | None = None
+           ) -> "Picture | None":
+    """The steps from T_best to T, where a picture is asked for.
+
+    moved   B by the profiler: where they are others, hollow marks at their I
+    """
+    if not saving(args, ".svg", ".png", ".html"):
+        return None
     from .. import plot
     return plot.ladder(ledger, moved=int(moved) if moved else None)
+
+
+def against(ledger: "Ledger", was: "Ledger") -> tuple["Difference", list[str]]:
+    """What changed from an earlier ledger, and what to know before one believes it."""
+    notes, before = [], printable(was.name, 60)
+    if was.kind != ledger.kind:
+        notes.append(f"{before} is {was.kind}, and this is {ledger.kind}: the difference holds the "
+                     "model's error, too. Predict the old code with --write to see the change "
+                     "alone")
+    if was.machine.name != ledger.machine.name:
+        notes.append(f"they are of different machines: {was.machine.name}, {ledger.machine.name}")
+    if was.count.work != ledger.count.work:
+        notes.append(f"W was {work_of(was.count)} and is {work_of(ledger.count)}, so their T_best "
+                     "are of different work. Is it the same op, in the same dtypes?")
+    return ledger - was, notes
 
 
 def _window(text: str | None) -> tuple[int, int] | None:
@@ -191,20 +207,19 @@ def _head(of: "Ledger", mine: Counted | None, kept: "Profile") -> list[str]:
     count, over = of.count, len(of.cores)
     cores = f"; mean of cores {' and '.join(map(str, of.cores))}" * (over > 1)
     part = f" from {of.window[0]:,} to {of.window[1]:,} ns" if of.window else ""
-    work = " + ".join(f"{amount(w, 'FLOP')} {dtype}" for dtype, w in count.work.items()) or "0 FLOP"
     return [*wrapped([f"{printable(of.name, 60)}{part}: {of.kind}, {kept.format}, on "
                       f"{of.machine.name}{cores}",
                       f"T       {amount(of.t / 1e9, 's')}, "
                       + ("the window" if of.window else "total time of the profile"),
                       f"T_best  {amount(of.t_best / 1e9, 's')}, {of.roof} roof; {whose}: "
-                      f"W {work}, Q {amount(count.hbm_bytes, 'B')}"], hang=8), ""]
+                      f"W {work_of(count)}, Q {amount(count.hbm_bytes, 'B')}"], hang=8), ""]
 
 
 def rows(of: "Ledger") -> list[str]:
     """The ledger as lines: each cause with its first stretches; gap, T_best and T below."""
     places = "core: from - to, ns" if len(of.cores) > 1 else "from - to, ns"
     cells = [("time", "share", "n", "cause", places)]
-    cells += [(time(row.time), _share(row, of), f"{len(row.stretches):,}" if row.stretches
+    cells += [(time(row.time), _share(row.time, of), f"{len(row.stretches):,}" if row.stretches
                else "", row.cause, "") for row in of.rows]
     cells += [(time(value), "", "", name, "") for name, value in (
         ("gap, the sum of the rows", of.gap), ("T_best", of.t_best), ("T = gap + T_best", of.t))]
@@ -221,8 +236,13 @@ def time(ns: float) -> str:
     return units.show(round(ns, 6) / 1e9, "s", 4)
 
 
-def _share(row: "Row", of: "Ledger") -> str:
-    return f"{row.share:.1%}" if of.gap > 0 else "-"
+def work_of(count: Count) -> str:
+    """W by dtype: "34.36 GFLOP bf16"."""
+    return " + ".join(f"{amount(w, 'FLOP')} {dtype}" for dtype, w in count.work.items()) or "0 FLOP"
+
+
+def _share(ns: float, of: "Ledger | Lines") -> str:
+    return f"{ns / of.gap:.1%}" if of.gap > 0 else "-"
 
 
 def _where(row: "Row", of: "Ledger", room: int) -> str:
@@ -254,8 +274,7 @@ def _by_line(of: "Lines") -> list[str]:
     cells = [("time", "share", "line", "causes")]
     for line, causes in of.by_line.items():
         most = sorted(causes, key=lambda cause: -abs(causes[cause]))
-        cells.append((time(of[line]), f"{of[line] / of.gap:.1%}" if of.gap > 0 else "-",
-                      printable(line, 40) or "(no line)",
+        cells.append((time(of[line]), _share(of[line], of), printable(line, 40) or "(no line)",
                       ", ".join(most[:MOST]) + " ..." * (len(most) > MOST)))
     cells.append((time(of.gap), "", "gap, the sum of the lines", ""))
     return aligned(cells, left=(2, 3), indent="  ")

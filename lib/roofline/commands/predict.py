@@ -15,13 +15,12 @@ from . import gap
 from .answer import Answer, Cell
 from .calls import CALL, CallError, chip_of, subject
 from .calls import add as add_call
-from .profile import about, amount, counted, lanes, saving, scope, taken
+from .matched import about, amount, counted, lanes, scope, taken
 from .working import working
 
 if TYPE_CHECKING:
     from ..gaps import Ledger
     from ..neuroncore import Prediction
-    from ..profile import Profile
 
 EXAMPLES = f"""\
 calls
@@ -84,7 +83,7 @@ def answer(args: argparse.Namespace) -> Answer:
     else:
         there = scope(argparse.Namespace(chip=args.chip, lnc=None), None, before)
         was = gap.made(before, there, None, ledger.roof)
-        change = ledger - was
+        change, more = gap.against(ledger, was)
         lines += [f"{was.t / ledger.t:.3f}x as fast as {printable(before.name, 60)}, "
                   f"{before.kind}; Q {amount(was.count.hbm_bytes, 'B')} -> "
                   f"{amount(ledger.count.hbm_bytes, 'B')}", *repr(change).splitlines()]
@@ -92,8 +91,7 @@ def answer(args: argparse.Namespace) -> Answer:
         data |= {"against": {**about(before, there), **gap.entries(was)},
                  "speedup": was.t / ledger.t,
                  "change": {cause: change[cause] for cause in change.causes}}
-        notes += [*there.notes, *was.notes, *strange(before, was, ledger)]
-    figure = gap.ladder(ledger) if saving(args, ".svg", ".png", ".html") else None
+        notes += [*there.notes, *was.notes, *more]
     page, more = lanes(args, kept, ledger)
     notes = [*dict.fromkeys([*notes, *more, *known(made, buffers)])]
     if args.write:
@@ -102,7 +100,8 @@ def answer(args: argparse.Namespace) -> Answer:
         notes.append(f"written to {printable(args.write, 200)}: `python -m roofline gap "
                      f"{printable(args.write, 200)}` reads it")
     lines += ["", *wrapped(notes)]
-    return Answer("\n".join(lines), {**data, "notes": notes}, table, figure, page=page)
+    return Answer("\n".join(lines), {**data, "notes": notes}, table,
+                  gap.ladder(args, ledger), page=page)
 
 
 def buffers_of(given: Sequence[str]) -> Any:
@@ -126,19 +125,15 @@ def buffers_of(given: Sequence[str]) -> Any:
 
 def times(made: "Prediction", ledger: "Ledger", by: str) -> list[str]:
     """T, T_best and what else a time can be."""
-    bytes_ = amount(ledger.count.hbm_bytes, "B")
-    return aligned([
-        ("T", _ns(made.time), f"modelled, {made.clock}"),
-        ("T_best", _ns(ledger.t_best), f"{ledger.roof} roof, {ledger.t_best / made.time:.1%} of T"),
-        ("", "", f"{by}: W {work_of(ledger)}, Q {bytes_}"),
-        ("benchmark", _ns(made.benchmark), "modelled, the same kernel without a profiler"),
-        ("serial", _ns(made.serial), "modelled, if nothing overlapped")], left=(0, 2), indent="  ")
-
-
-def work_of(ledger: "Ledger") -> str:
-    """W by dtype: "34.36 GFLOP bf16"."""
-    return " + ".join(f"{amount(w, 'FLOP')} {dtype}" for dtype, w in ledger.count.work.items()
-                      ) or "0 FLOP"
+    count, share = ledger.count, ledger.t_best / made.time
+    cells = [
+        ("T", made.time, f"modelled, {made.clock}"),
+        ("T_best", ledger.t_best, f"{ledger.roof} roof, {share:.1%} of T"),
+        ("", None, f"{by}: W {gap.work_of(count)}, Q {amount(count.hbm_bytes, 'B')}"),
+        ("benchmark", made.benchmark, "modelled, the same kernel without a profiler"),
+        ("serial", made.serial, "modelled, if nothing overlapped")]
+    return aligned([(name, "" if ns is None else gap.time(ns), told) for name, ns, told in cells],
+                   left=(0, 2), indent="  ")
 
 
 def busy(made: "Prediction") -> dict[str, float]:
@@ -150,7 +145,7 @@ def busy(made: "Prediction") -> dict[str, float]:
 def engines(made: "Prediction") -> list[str]:
     """Each engine's busy time: none can be done sooner than in that."""
     cells = [("engine", "busy", "of T")]
-    cells += [(SHOWN.get(name, name), _ns(ns), f"{ns / made.time:.1%}")
+    cells += [(SHOWN.get(name, name), gap.time(ns), f"{ns / made.time:.1%}")
               for name, ns in busy(made).items()]
     return aligned(cells, left=(0,), indent="  ")
 
@@ -171,22 +166,3 @@ def known(made: "Prediction", buffers: Any) -> list[str]:
             f"median error on published kernels, their source left out of the fit: {TYPICAL}. "
             "Every row: python -m roofline.neuroncore.report",
             *(f"warning: {text}" for text in made.run.warnings)]
-
-
-def strange(before: "Profile", was: "Ledger", ledger: "Ledger") -> list[str]:
-    """What to know before one believes a difference."""
-    notes = []
-    if before.kind != "modelled":
-        notes.append(f"{printable(before.name, 60)} is {before.kind}, and this is modelled: the "
-                     "difference holds the model's error, too. Predict the old code with --write "
-                     "to see the change alone")
-    if was.machine.name != ledger.machine.name:
-        notes.append(f"they are of different machines: {was.machine.name}, {ledger.machine.name}")
-    if was.count.work != ledger.count.work:
-        notes.append(f"W was {work_of(was)} and is {work_of(ledger)}, so their T_best are of "
-                     "different work. Is it the same op, in the same dtypes?")
-    return notes
-
-
-def _ns(ns: float) -> str:
-    return amount(ns / 1e9, "s")

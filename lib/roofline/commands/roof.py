@@ -9,19 +9,20 @@ Ignores   what the code could reach under these roofs: predict
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import machine as machines
 from .. import units
 from ..count import Count
 from ..machine import Entitlement, Machine, Spec
 from ..table import aligned, printable, wrapped
 from . import gap
-from .answer import FINE, NO, Answer, Cell
+from .answer import FINE, NO, Answer, cited
 from .calls import CALL, CallError, subject
 from .calls import add as add_call
-from .profile import (
+from .matched import (
     Counted,
     Scope,
     about,
@@ -80,48 +81,52 @@ def answer(args: argparse.Namespace) -> Answer:
     mine = counted(args, of, on.chip)
     if mine is None:
         raise CallError("what is the roof of? Give a kernel's call, an op, or --flops and --bytes")
-    sheet = on.machine
     if args.bw:
-        on = replace(on, machine=_using(sheet, args.bw))
+        on = replace(on, machine=_using(on.machine, args.bw))
     allowed = on.machine.entitle(mine.count)
-    ran = _ran(kept, on, mine) if kept else None
+    ran = _ran(kept, on, mine, allowed) if kept else None
+    ledger = ran.ledger if ran else None
     drawn = bool(mine.count.flops and mine.count.hbm_bytes)
-    if not drawn and not (ran and ran.ledger) and saving(args, ".svg", ".png"):
+    if not drawn and not ledger and saving(args, ".svg", ".png"):
         raise CallError(f"{_nowhere(mine.count)}; there is nothing to draw. Its times are in the "
                         "text, .json and .csv; with --profile of a timeline a ladder in time can "
                         "be drawn")
 
     others = [*_others(on.machine, mine.count)]
+    counts, roofs = _counts(mine), [*_roofs(on.machine, mine.count)]
+    entitled, reached = [*_entitled(allowed)], [*_reached(ran, allowed)] if ran else []
     notes = [*on.notes, *mine.differs]
-    lines = [*_count(mine), "", *_entitled(allowed), "", *_figures(on.machine, mine.count),
-             *wrapped(["  " + _verdict(allowed, others)])]
+    lines = [*wrapped([mine.title]), *aligned(
+        [(row.what, f"{row.value:,}", amount(row.value, row.unit), row.told) for row in counts],
+        left=(0, 3), indent="  "), "", f"entitlement on {on.machine.name}", *_shown(entitled), "",
+        *_whose(roofs), *wrapped(["  " + _verdict(allowed, others)])]
     if not drawn:
         notes.append(f"{_nowhere(mine.count)}: times only. What other engines than the Tensor "
                      "Engine need for it is in no FLOPs: predict has it")
     if len(mine.count.work) > 1 and drawn:
         notes.append("the flat roof of the picture is that of the mix, W over the sum of W_d / "
                      f"P_d: {amount(allowed.peak, 'FLOP/s')}")
-    if ran:
-        lines += ["", *_stands(ran, allowed, on)]
-        notes += ran.notes
-        if ran.ledger:
-            lines += ["", f"T - T_best, {ran.ledger.roof} roof", *gap.rows(ran.ledger), "",
-                      *gap.advice(ran.ledger)]
-    figure = None
-    if saving(args, ".svg", ".png", ".html"):
-        figure = _picture(mine, allowed, ran) if drawn else (
-            gap.ladder(ran.ledger) if ran and ran.ledger else None)
     page: tuple[Any, ...] = ()
-    if kept and ran and ran.ledger:
-        page, more = lanes(args, kept, ran.ledger)
+    if ran:
+        lines += ["", *_title(ran.kept), *_shown(reached)]
+        notes += ran.notes
+    if ran and ledger:
+        lines += ["", f"T - T_best, {ledger.roof} roof", *gap.rows(ledger), "",
+                  *gap.advice(ledger)]
+        page, more = lanes(args, ran.kept, ledger)
         notes += more
-    flags = [*ran.flags] if ran else []
-    lines += ["", *wrapped([*(f"flag: {flag}" for flag in flags), *notes])] * bool(flags or notes)
-    data = _data(mine, allowed, others, on, ran)
-    data |= {"notes": notes}
-    bad = on.wrong or mine.differs or (ran and ran.bad)
-    return Answer("\n".join(lines), data, _table(mine, allowed, on.machine, ran), figure,
-                  code=NO if bad else FINE, page=page)
+    figure = _picture(mine, allowed, ran) if drawn and saving(args, ".svg", ".png", ".html") else (
+        gap.ladder(args, ledger) if ledger else None)
+    told = [*(f"flag: {flag}" for flag in (ran.flags if ran else ())), *notes]
+    lines += ["", *wrapped(told)] if told else []
+    rows = [*counts, *(Row(name, spec.value, spec.unit, spec.kind, spec.source)
+                       for name, _, spec in roofs), *entitled, *reached]
+    if ran and ledger:
+        rows += [Row(f"gap: {row.cause}", row.time / 1e9, "s", ran.kept.kind, row.what)
+                 for row in ledger.rows]
+    return Answer("\n".join(lines), {**_data(mine, allowed, others, on, ran), "notes": notes},
+                  [("what", "value", "unit", "kind", "source"), *rows], figure,
+                  code=NO if on.wrong or mine.differs or (ran and ran.bad) else FINE, page=page)
 
 
 def _using(sheet: Machine, figure: str) -> Machine:
@@ -149,36 +154,50 @@ def _nowhere(count: Count) -> str:
 # --- what was counted and what is allowed ---------------------------------------------------------
 
 
-def _count(mine: Counted) -> list[str]:
-    count = mine.count
-    several = len(count.work) > 1
-    cells = [(f"W {dtype}" if several else "W", f"{w:,}", amount(w, "FLOP"),
-              f"{dtype}, by {mine.work_by}") for dtype, w in count.work.items()] or [
-                  ("W", "0", "0 FLOP", f"by {mine.work_by}")]
-    cells += [("Q", f"{count.hbm_bytes:,}", amount(count.hbm_bytes, "B"),
-               f"over HBM, by {mine.bytes_by}")]
-    return [*wrapped([mine.title]), *aligned(cells, left=(0, 3), indent="  ")]
+class Row(NamedTuple):
+    """A figure as text and in the table, where it is told in words what or whose it is."""
+
+    what: str
+    value: float
+    unit: str
+    kind: str
+    told: str
 
 
-def _entitled(of: Entitlement) -> list[str]:
-    """I to the rate, as rows."""
-    link = of.machine.slow_link
-    cells = [] if not of.count.flops else [
-        ("I", amount(of.intensity, "FLOP/B"), "W / Q, FLOPs for each byte"),
-        ("ridge", amount(of.ridge, "FLOP/B"), "P / BW" + (
-            " of this mix of dtypes" if len(of.count.work) > 1 else ""))]
-    for roof, t in of.times.items():
-        what = "W / P, compute" if roof == "compute" else f"Q / BW, {link}"
-        if roof != "compute" or of.count.flops:
-            cells.append((f"T {roof}", amount(t, "s"), what + ", binds" * (roof == of.binds)))
+def _shown(rows: Iterable[Row]) -> list[str]:
+    """As text: name, value, what is told; a figure without a unit as a percentage."""
+    return wrapped(aligned([(row.what, amount(row.value, row.unit) if row.unit else
+                             f"{units.significant(100 * row.value)} %", row.told) for row in rows],
+                           left=(0, 2), indent="  "), hang=4)
+
+
+def _counts(mine: Counted) -> list[Row]:
+    work = mine.count.work
+    return [*(Row(f"W {dtype}".rstrip(), w, "FLOP", "derived", f"by {mine.work_by}")
+              for dtype, w in (work or {"": 0}).items()),
+            Row("Q", mine.count.hbm_bytes, "B", "derived", f"over HBM, by {mine.bytes_by}")]
+
+
+def _entitled(of: Entitlement) -> Iterator[Row]:
+    """I to the rate."""
+    def row(what: str, value: float, unit: str, told: str) -> Row:
+        return Row(what, value, unit, "derived", told)
+
+    count, link = of.count, of.machine.slow_link
+    if count.flops:
+        yield row("I", of.intensity, "FLOP/B", "W / Q, FLOPs for each byte")
+        yield row("ridge", of.ridge, "FLOP/B",
+                  "P / BW" + " of this mix of dtypes" * (len(count.work) > 1))
+        yield row("T compute", of.times["compute"], "s",
+                  "W / P, compute" + ", binds" * (of.binds == "compute"))
+    yield row(f"T {link}", of.times[link], "s", f"Q / BW, {link}" + ", binds" * (of.binds == link))
     if dma := _dma(of.machine):
-        cells.append(("T DMA", amount(of.count.hbm_bytes / dma.value, "s"),
-                      f"Q / {dma.text} of the DMA engines, a roof of their own; not in T_best"))
-    cells += [("T_best", amount(of.t_best, "s"), "if all of it overlaps"),
-              ("T_worst", amount(of.t_worst, "s"), "if nothing does")]
-    if of.count.flops:
-        cells.append(("rate", amount(of.rate, "FLOP/s"), "W / T_best, what it is entitled to"))
-    return [f"entitlement on {of.machine.name}", *aligned(cells, left=(0, 2), indent="  ")]
+        yield row("T DMA", count.hbm_bytes / dma.value, "s",
+                  f"Q / {dma.text} of the DMA engines, a roof of their own; not in T_best")
+    yield row("T_best", of.t_best, "s", "if all of it overlaps")
+    yield row("T_worst", of.t_worst, "s", "if nothing does")
+    if count.flops:
+        yield row("rate", of.rate, "FLOP/s", "W / T_best, what it is entitled to")
 
 
 def _roofs(machine: Machine, count: Count) -> Iterator[tuple[str, str, Spec]]:
@@ -188,12 +207,11 @@ def _roofs(machine: Machine, count: Count) -> Iterator[tuple[str, str, Spec]]:
     yield f"BW {machine.slow_link}", machine.slow_link, machine.bandwidths[machine.slow_link]
 
 
-def _figures(machine: Machine, count: Count) -> list[str]:
-    lines = []
-    for name, _, spec in _roofs(machine, count):
-        said = "; ".join(filter(None, (spec.holds, spec.source)))
-        lines += wrapped([f"  {name}  {spec.text}, {spec.kind}: {said}"], hang=4)
-    return lines
+def _whose(roofs: Iterable[tuple[str, str, Spec]]) -> list[str]:
+    """Each figure with its kind, its condition and its source."""
+    return wrapped([f"  {name}  {spec.text}, {spec.kind}: "
+                    + "; ".join(filter(None, (spec.holds, spec.source)))
+                    for name, _, spec in roofs], hang=4)
 
 
 @dataclass(frozen=True)
@@ -248,6 +266,7 @@ class _Ran:
 
     t        s, its total time
     moved    B by the profiler; None where it does not say
+    other    what those are entitled to, where they are not Q
     ledger   None where there is no timeline
     flags    what makes its time doubtful
     bad      whether they, or its counts, say that it is not to be believed as it is
@@ -256,13 +275,14 @@ class _Ran:
     kept: "Profile"
     t: float
     moved: int | None
+    other: Entitlement | None
     ledger: "Ledger | None"
     flags: tuple[str, ...]
     notes: tuple[str, ...]
     bad: bool
 
 
-def _ran(kept: "Profile", on: Scope, mine: Counted) -> _Ran:
+def _ran(kept: "Profile", on: Scope, mine: Counted, allowed: Entitlement) -> _Ran:
     from ..device.plausibility import excluded, plausible
     from ..profile import formulas
     notes, flags = [], list(kept.flags)
@@ -279,80 +299,69 @@ def _ran(kept: "Profile", on: Scope, mine: Counted) -> _Ran:
         found = [str(flag) for flag in plausible(kept, mine.count, on.chip)]
         flags += [one for one in found if one.partition(":")[0] not in {
             flag.partition(":")[0] for flag in flags}]
-    _, odd, other_work = unlike(mine, kept)
+    odd, other_work = unlike(mine, kept)
     notes += [*odd, *(ledger.notes if ledger else ())]
-    if kept.kind == "modelled" and t < on.machine.entitle(mine.count).t_best:
+    if kept.kind == "modelled" and t < allowed.t_best:
         from ..neuroncore.model import roof
         cores = 2 if on.machine.scope == "lnc2" else 1
-        most = roof(_core(on), cores).bandwidths["HBM"].text
+        most = roof(machines.get(on.chip, "core"), cores).bandwidths["HBM"].text
         notes.append(f"the model lets the DMA engines carry {most}, so a modelled time may be "
                      f"below this T_best; --bw='{most}' is its own roof")
     bad = other_work or excluded(flags) or any(flag.startswith("above spec") for flag in flags)
-    moved = formulas.hbm_bytes(kept)
+    moved, other = formulas.hbm_bytes(kept), None
     if moved is None:
         notes.append("the profiler's HBM bytes are not in the file, so there is no point at its I")
-    return _Ran(kept, t, None if moved is None else int(moved), ledger, tuple(flags), tuple(notes),
-                bad)
+    elif moved and moved != mine.count.hbm_bytes:
+        other = on.machine.entitle(Count(mine.count.work, int(moved)))
+    return _Ran(kept, t, None if moved is None else int(moved), other, ledger, tuple(flags),
+                tuple(notes), bad)
 
 
-def _core(on: Scope) -> Machine:
-    from .. import machine
-    return machine.get(on.chip, "core")
+def _title(of: "Profile") -> list[str]:
+    said = of.provenance.get("label")
+    return wrapped([f"{printable(of.name, 60)}: {of.kind}" + f" on {said}" * bool(said)])
 
 
-def _elsewhere(ran: _Ran, allowed: Entitlement) -> Entitlement | None:
-    """The entitlement at the profiler's bytes, where they are others."""
-    count = allowed.count
-    if not ran.moved or ran.moved == count.hbm_bytes:
-        return None
-    return allowed.machine.entitle(Count(count.work, ran.moved))
+def _reached(ran: _Ran, of: Entitlement) -> Iterator[Row]:
+    """The point: time, rate, share, MFU; the bytes by the profiler."""
+    def row(what: str, value: float, unit: str, told: str) -> Row:
+        return Row(what, value, unit, ran.kept.kind, told)
 
-
-def _stands(ran: _Ran, of: Entitlement, on: Scope) -> list[str]:
-    """The point: time, rate, share, MFU; the same at the profiler's bytes."""
-    kind, W, t = ran.kept.kind, of.count.flops, ran.t
-    cells = [("T", amount(t, "s"), f"{kind}, total time of the profile"),
-             ("T_best / T", _percent(of.t_best / t), "of what it is entitled to")]
+    W, Q, t, other = of.count.flops, of.count.hbm_bytes, ran.t, ran.other
+    yield row("T", t, "s", f"{ran.kept.kind}, total time of the profile")
     if W:
-        cells.insert(1, ("W / T", amount(W / t, "FLOP/s"),
-                         f"at I = {amount(of.intensity, 'FLOP/B')}, right below the entitled "
-                         f"{amount(of.rate, 'FLOP/s')}"))
-    if W and of.binds == "compute":
-        cells.append(("MFU", _percent(W / t / of.peak), "W / T / P"))
+        yield row("W / T", W / t, "FLOP/s", f"at I = {amount(of.intensity, 'FLOP/B')}, right below "
+                  f"the entitled {amount(of.rate, 'FLOP/s')}")
+    yield row("T_best / T", of.t_best / t, "", "of what it is entitled to")
+    if mfu := _mfu(ran, of):
+        yield row("MFU", mfu, "", "W / T / P")
     else:
-        cells.append(("Q / T", amount(of.count.hbm_bytes / t, "B/s"),
-                      f"{_percent(of.count.hbm_bytes / t / of.machine.bw())} of BW"))
-    if other := _elsewhere(ran, of):
-        cells.append(("B", amount(ran.moved, "B"), "by the profiler: hollow mark"
-                      f" at I = {amount(other.intensity, 'FLOP/B')}: entitled to "
-                      f"{amount(other.rate, 'FLOP/s')}, T_best {amount(other.t_best, 's')}" if W
-                      else f"by the profiler: T_best {amount(other.t_best, 's')}"))
-    said = ran.kept.provenance.get("label")
-    return [*wrapped([f"{printable(ran.kept.name, 60)}: {kind}" + (f" on {said}" if said else "")]),
-            *wrapped(aligned(cells, left=(0, 2), indent="  "), hang=4)]
+        share = units.significant(100 * Q / t / of.machine.bw())
+        yield row("Q / T", Q / t, "B/s", f"{share} % of BW")
+    if ran.moved is not None:
+        at = f"hollow mark at I = {amount(other.intensity, 'FLOP/B')}: entitled to " \
+             f"{amount(other.rate, 'FLOP/s')}, " if other and W else ""
+        yield row("Q, profiler", ran.moved, "B", f"{at}T_best {amount(other.t_best, 's')}"
+                  if other else "as counted")
 
 
-def _percent(share: float) -> str:
-    return f"{units.significant(100 * share)} %"
+def _mfu(ran: _Ran, of: Entitlement) -> float | None:
+    """W / T / P; None where memory binds, since then it tells of the roof."""
+    return of.count.flops / ran.t / of.peak if of.count.flops and of.binds == "compute" else None
 
 
-# --- as picture, data and table -------------------------------------------------------------------
+# --- as picture and data --------------------------------------------------------------------------
 
 
 def _picture(mine: Counted, of: Entitlement, ran: _Ran | None) -> "Picture":
     """The roofline with the entitled point, and the one that ran right below it."""
     from .. import plot
     name = mine.source.kernel if hasattr(mine.source, "kernel") else mine.title
-    other = ran and _elsewhere(ran, of)
+    other = ran.other if ran else None
     point = plot.Point(printable(name, 60), of.intensity, of.count.flops / ran.t if ran else None,
                        ran.kept.kind if ran else "derived",
                        other.intensity if other else None)
     return plot.roofline(of.machine, [point], dtype=of.count)
-
-
-def _spec(spec: Spec) -> dict[str, Any]:
-    return {"value": spec.value, "unit": spec.unit, "kind": spec.kind, "source": spec.source,
-            "holds": spec.holds}
 
 
 def _data(mine: Counted, of: Entitlement, others: Sequence[_Other], on: Scope,
@@ -365,49 +374,16 @@ def _data(mine: Counted, of: Entitlement, others: Sequence[_Other], on: Scope,
         "hbm_bytes": count.hbm_bytes, "intensity": of.intensity, "ridge": of.ridge,
         "times": dict(of.times), "binds": of.binds, "t_best": of.t_best, "t_worst": of.t_worst,
         "rate": of.rate,
-        "roofs": {name: _spec(spec) for name, _, spec in _roofs(of.machine, count)},
-        "others": [{"roof": one.name, **_spec(one.spec), "ridge": one.allowed.ridge,
+        "roofs": {name: cited(spec) for name, _, spec in _roofs(of.machine, count)},
+        "others": [{"roof": one.name, **cited(one.spec), "ridge": one.allowed.ridge,
                     "binds": one.allowed.binds, "t_best": one.allowed.t_best} for one in others]}
     if ran:
-        other = _elsewhere(ran, of)
+        other = ran.other
         data["ran"] = {
             **about(ran.kept, on), "flags": list(ran.flags), "t": ran.t,
             "rate": count.flops / ran.t, "of_entitled": of.t_best / ran.t,
-            "mfu": count.flops / ran.t / of.peak if count.flops and of.binds == "compute"
-            else None, "hbm_bytes": ran.moved,
+            "mfu": _mfu(ran, of), "hbm_bytes": ran.moved,
             "at_its_bytes": {"intensity": other.intensity, "rate": other.rate,
                              "t_best": other.t_best, "binds": other.binds} if other else None}
         data["ledger"] = gap.entries(ran.ledger) if ran.ledger else None
     return data
-
-
-def _table(mine: Counted, of: Entitlement, machine: Machine, ran: _Ran | None
-           ) -> list[Sequence[Cell]]:
-    """What, value, unit, kind, where from: a line a figure; of the ledger a line a cause."""
-    count = mine.count
-    table: list[Sequence[Cell]] = [("what", "value", "unit", "kind", "source")]
-    table += [(f"W {dtype}", w, "FLOP", "derived", mine.work_by) for dtype, w in count.work.items()]
-    table.append(("Q", count.hbm_bytes, "B", "derived", mine.bytes_by))
-    table += [(name, spec.value, spec.unit, spec.kind, spec.source)
-              for name, _, spec in _roofs(machine, count)]
-    if count.flops:
-        table += [("I", of.intensity, "FLOP/B", "derived", "W / Q"),
-                  ("ridge", of.ridge, "FLOP/B", "derived", "P / BW")]
-    table += [(f"T {roof}", t, "s", "derived", "") for roof, t in of.times.items()]
-    table += [("T_best", of.t_best, "s", "derived", f"{of.binds} binds"),
-              ("T_worst", of.t_worst, "s", "derived", "")]
-    if count.flops:
-        table.append(("rate", of.rate, "FLOP/s", "derived", "W / T_best"))
-    if ran:
-        kind, name = ran.kept.kind, ran.kept.name
-        table += [("T", ran.t, "s", kind, name),
-                  ("W / T", count.flops / ran.t, "FLOP/s", kind, name),
-                  ("T_best / T", of.t_best / ran.t, "", kind, name)]
-        if count.flops and of.binds == "compute":
-            table.append(("MFU", count.flops / ran.t / of.peak, "", kind, name))
-        if ran.moved is not None:
-            table.append(("Q, profiler", ran.moved, "B", kind, name))
-        if ran.ledger:
-            table += [(f"gap: {row.cause}", row.time / 1e9, "s", kind, name)
-                      for row in ran.ledger.rows]
-    return table

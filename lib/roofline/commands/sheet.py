@@ -14,7 +14,7 @@ import re
 
 from .. import sheet as sheets
 from ..table import wrapped
-from .answer import Answer
+from .answer import Answer, cited
 from .working import working
 
 FORMS = (".txt", ".json", ".csv", ".html")
@@ -92,9 +92,7 @@ def answer(args: argparse.Namespace) -> Answer:
     data = {"chip": chip, "scope": scope, "name": sheet.machine.name,
             "figures": [_numbered(dict(zip(heads, row, strict=True))) for row in table[1:]],
             "conflicts": [{"quantity": one.quantity, "fact": one.fact,
-                           "figures": [{"value": s.value, "unit": s.unit, "kind": s.kind,
-                                        "source": s.source, "holds": s.holds}
-                                       for s in one.figures],
+                           "figures": [cited(spec) for spec in one.figures],
                            "settled_by": one.settles} for one in sheet.conflicts],
             "recordings": told}
     return Answer("\n".join(text), data, table, body=_page(sheet, told))
