@@ -18,20 +18,9 @@ from ..count import Count
 from ..ops import BYTES
 from ..table import aligned, wrapped
 from .answer import FINE, NO, Answer, Cell
-from .calls import (
-    CALL,
-    CallError,
-    Hand,
-    Subject,
-    chip_of,
-    hand,
-    kernels_in,
-    near,
-    parameters_of,
-    subject,
-)
+from .calls import CALL, CallError, Hand, chip_of, kernels_in, near, parameters_of, subject
 from .calls import add as add_call
-from .working import working
+from .matched import counted
 
 if TYPE_CHECKING:
     from ..nki.run import Run
@@ -77,8 +66,8 @@ class Traffic(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counted:
-    """A call's count and what else is known of it.
+class Source:
+    """What was counted, and what else is known of it.
 
     by       what counted
     tensors  in the order they came to be
@@ -117,13 +106,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 def answer(args: argparse.Namespace) -> Answer:
     if len(args.call) == 1 and args.call[0].endswith(".py"):
         return listed(args.call[0])
-    of, chip = subject(args), chip_of(args)
-    assert of is not None  # the parser asks for a call
-    found = of_source(of, chip) if of.call else of_formula(of)
-    if args.lines and not found.lines:
+    of = subject(args)
+    mine = counted(args, of, chip_of(args))
+    assert of is not None and mine is not None  # the parser asks for a call
+    if args.lines and not of.call:
         raise CallError(f"--lines: {of.title} is a formula and has no source lines. Leave it out, "
                         "or give FILE.py:KERNEL")
-    return told(of, found, hand(args, found.count), args.lines)
+    found = of_source(mine.source) if of.call else of_formula(mine.source)
+    return told(of.title, found, mine.hand, args.lines)
 
 
 def listed(path: str) -> Answer:
@@ -146,24 +136,21 @@ def listed(path: str) -> Answer:
 # --- what is counted -----------------------------------------------------------------------------
 
 
-def of_formula(of: Subject) -> Counted:
+def of_formula(op: Any) -> Source:
     """An op's, every operand as often as the op says."""
     formulas = [f"{symbol} {text}" if text[:1] == "~" else f"{symbol} = {text}"
-                for symbol, text in of.op.formulas.items()]
+                for symbol, text in op.formulas.items()]
     notes = ["; ".join(formulas)]
-    if link := getattr(of.op, "link_bytes", 0):
+    if link := getattr(op, "link_bytes", 0):
         notes.append(f"over the link to the next chip {link:,} B; Q is what crosses this chip's "
                      "HBM")
-    return Counted("the formula", of.op.algorithmic, [
+    return Source("the formula", op.algorithmic, [
         Traffic(t.name, t.elements * BYTES[t.dtype], t.read_bytes, t.write_bytes)
-        for t in of.op.tensors], notes, {"formulas": dict(of.op.formulas)})
+        for t in op.tensors], notes, {"formulas": dict(op.formulas)})
 
 
-def of_source(of: Subject, chip: str) -> Counted:
-    """A kernel's, by running it on shapes alone; of both cores together at LNC=2."""
-    assert of.call is not None
-    with working(f"counting {of.title}"):
-        run = of.call.counted(chip)
+def of_source(run: "Run") -> Source:
+    """A kernel's, run on shapes alone; of both cores together at LNC=2."""
     capacity = run.target.sbuf_partition_bytes * run.target.pmax
     issued, matmuls = sum(map(len, run.cores)), matmuls_of(run)
     sizes = [f"{n:,} of {m['K']} x {m['M']} x {m['N']} {m['dtype']}" for m in matmuls
@@ -186,7 +173,7 @@ def of_source(of: Subject, chip: str) -> Counted:
         was = merged.get(t.name, Traffic(t.name, 0, 0, 0))
         merged[t.name] = Traffic(t.name, was.nbytes + t.bytes, was.read + t.read,
                                  was.written + t.written)
-    return Counted(by, run.count, [*merged.values()], notes, {
+    return Source(by, run.count, [*merged.values()], notes, {
         "cores": run.lnc, "instructions": issued, "matmuls": matmuls,
         "sbuf_peak_bytes": run.sbuf_peak_bytes, "sbuf_bytes": capacity,
         "psum_peak_banks": run.psum_peak_banks}, run.lines)
@@ -213,7 +200,7 @@ def joined(texts: Sequence[str], most: int = 4) -> str:
 # --- and beside yours ----------------------------------------------------------------------------
 
 
-def told(of: Subject, found: Counted, mine: Hand, lines: bool = False) -> Answer:
+def told(title: str, found: Source, mine: Hand, lines: bool = False) -> Answer:
     """The count as text, data and table; your own beside it, where you gave one.
 
     lines   also by source line; then they are the table
@@ -236,14 +223,14 @@ def told(of: Subject, found: Counted, mine: Hand, lines: bool = False) -> Answer
         own = () if one.yours is None else (one.yours, one.yours - t.crosses)
         table.append((*t, t.crosses, t.times, *own))
 
-    text = [of.title, f"counted in {found.by}", *summed(sums, beside),
+    text = [title, f"counted in {found.by}", *summed(sums, beside),
             f"  I = W / Q = {units.show(count.intensity, 'FLOP/B', 4)}", "",
             *aligned([[shown(cell) for cell in row] for row in table], left=(0,), indent="  ")]
     if lines and found.lines:
         text += ["", *(f"  {row}" for row in repr(replace(found.lines, notes=())).splitlines())]
     text += ["", *wrapped([*[verdict(*differs)] * beside, *found.notes])]
     data: dict[str, Any] = {
-        "subject": of.title, "by": found.by, "kind": "derived", "work": dict(count.work),
+        "subject": title, "by": found.by, "kind": "derived", "work": dict(count.work),
         "flops": count.flops, "hbm_read_bytes": count.hbm_read_bytes,
         "hbm_write_bytes": count.hbm_write_bytes, "hbm_bytes": count.hbm_bytes,
         "intensity": count.intensity if count.hbm_bytes else None, **found.data,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import machine as machines
 from .. import units
 from ..table import aligned, wrapped
-from .answer import FINE, NO, Answer, Cell
+from .answer import FINE, NO, Answer
 from .calls import CALL, CallError, subject
 from .calls import add as add_call
 from .matched import (
@@ -58,12 +58,6 @@ examples
 It ends with 1 where a printed figure cannot be had again and no reason is known, and where a
 difference to the count is unexplained."""
 FORMS = (".txt", ".json", ".csv", ".html")
-REMARKS = {
-    "F": "hardware_flops less transpose_flops",
-    "B": "hbm_read_bytes + hbm_write_bytes",
-    "AI": "F / B",
-}
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE", help="the profiler's output (see below)")
@@ -128,14 +122,16 @@ def _head(of: "Profile", on: Scope) -> list[str]:
         ("spill_save_bytes", "B", "of hbm_write_bytes: what did not fit on chip"),
         ("spill_reload_bytes", "B", "of hbm_read_bytes: the same, loaded again"))]
     ai = None if f is None or b is None else formulas.intensity(f, b)
-    cells += [(name, amount(value, unit), REMARKS[name]) for name, value, unit in (
-        ("F", f, "FLOP"), ("B", b, "B"), ("AI", ai, "FLOP/B"))]
+    cells += [("F", amount(f, "FLOP"), "hardware_flops less transpose_flops"),
+              ("B", amount(b, "B"), "hbm_read_bytes + hbm_write_bytes"),
+              ("AI", amount(ai, "FLOP/B"), "F / B")]
+    ridge = on.machine.ridge("bf16")
     ratio = formulas.number(of, "peak_flops_bandwidth_ratio")
     stack = machines.get(on.chip, "device").facts["cores_per_hbm_stack"].value
     cells.append(("ratio", amount(ratio, "FLOP/B"), "one core's peak over a whole HBM stack"
                   + f", which {stack:g} cores share" * (stack > 1)))
     lines += ["", *aligned([("counter", "amount", "is"), *cells], indent="  ")]
-    lines += wrapped([f"  The sheet's ridge of {on.machine.name} is {amount(_ridge(on), 'FLOP/B')} "
+    lines += wrapped([f"  The sheet's ridge of {on.machine.name} is {amount(ridge, 'FLOP/B')} "
                       "(bf16): hold AI against that one."])
     rows = of.timeline
     lines += ["", "no timeline: the summary alone" if rows is None else
@@ -147,27 +143,19 @@ def _head(of: "Profile", on: Scope) -> list[str]:
     return lines
 
 
-def _ridge(on: Scope) -> float:
-    return on.machine.ridge("bf16")
-
-
 def _figures(check: "Check") -> list[str]:
-    """The profiler's figures, printed and recomputed; below, by letter, on what grounds."""
+    """The profiler's figures, printed and recomputed; below, by number, on what grounds."""
     words = {True: "yes", False: "NO", None: "-"}
     grounds: dict[str, str] = {}
-    cells = [("figure", "printed", "recomputed", "agree", "")]
+    cells = [("figure", "printed", "recomputed", "agree", "why")]
     for row in check:
-        why = [grounds.setdefault(one, _letter(len(grounds))) for one in row.reasons]
+        why = [grounds.setdefault(one, str(len(grounds) + 1)) for one in row.reasons]
         cells.append((row.name, _shown(row.name, row.printed), _shown(row.name, row.recomputed),
                       words[row.agrees], " ".join(why)))
     last = repr(check).splitlines()[-2:]
     return [*aligned(cells, left=(0, 3, 4), indent="  "), *wrapped(
-        [*(f"  {letter}: {why}" for why, letter in grounds.items()),
+        [*(f"  {number}: {why}" for why, number in grounds.items()),
          *(f"  {line}" for line in last)], hang=3)]
-
-
-def _letter(n: int) -> str:
-    return "abcdefghijklmnopqrstuvwxyz"[n] if n < 26 else f"z{n}"
 
 
 def _shown(name: str, value: object) -> str:
@@ -188,7 +176,7 @@ def _data(of: "Profile", on: Scope, check: "Check", against: "Comparison | None"
         "flops": f, "hbm_bytes": b, "hbm_read_bytes": formulas.number(of, "hbm_read_bytes"),
         "hbm_write_bytes": formulas.number(of, "hbm_write_bytes"),
         "intensity": None if f is None or b is None else formulas.intensity(f, b),
-        "ridge_bf16": _ridge(on), "agree": check.agree,
+        "ridge_bf16": on.machine.ridge("bf16"), "agree": check.agree,
         "figures": [{"name": row.name, "printed": row.printed, "recomputed": row.recomputed,
                      "agrees": row.agrees, "reasons": list(row.reasons)} for row in check],
         "notes": list(notes)}
@@ -204,18 +192,14 @@ def _data(of: "Profile", on: Scope, check: "Check", against: "Comparison | None"
     return data
 
 
-def _table(check: "Check", against: "Comparison | None") -> list[Sequence[Cell]]:
+def _table(check: "Check", against: "Comparison | None") -> list[Sequence[Any]]:
     """The comparison where there is one, else the figures."""
     if against is None:
         return [("figure", "printed", "recomputed", "agrees", "reason"), *(
-            (row.name, _cell(row.printed), row.recomputed,
+            (row.name, row.printed, row.recomputed,
              {True: "yes", False: "no", None: ""}[row.agrees], "; ".join(row.reasons))
             for row in check)]
     code = against.code
     return [("what", "flops", "hbm_read_bytes", "hbm_write_bytes"),
             ("code", code.flops, code.hbm_read_bytes, code.hbm_write_bytes),
             *((cause, *of) for cause, of in against), ("profiler", *against.profiler)]
-
-
-def _cell(value: object) -> Cell:
-    return value if isinstance(value, str | int | float) or value is None else str(value)
