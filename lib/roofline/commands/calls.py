@@ -13,6 +13,7 @@ import argparse
 import ast
 import inspect
 import operator
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -110,6 +111,13 @@ def subject(args: argparse.Namespace) -> Subject | None:
     shown = printable(first, 80)
     if "=" in first:
         raise CallError(f"{shown}: a call begins with its kernel, FILE.py:KERNEL, or with an op")
+    if os.path.isfile(first):
+        raise CallError(f"{shown} is a file and no call. " + (
+            f"A profile stands behind --profile={shown}, or first, as in gap {shown} @call.txt"
+            if first.endswith(".json") else f"Arguments in a file are read with @: @{shown}"))
+    if "/" in first:
+        raise CallError(f"{shown!r} is no FILE.py:KERNEL. A path with a blank in it stands in "
+                        "quotes, in an @file too")
     raise CallError(f"{shown!r} is neither FILE.py:KERNEL nor an op{near(first, known) or '.'} "
                     f"Ops are {', '.join(known)}")
 
@@ -173,7 +181,7 @@ def _fits(kernel: str, file: str, wanted: Mapping[str, inspect.Parameter],
     """Hold the arguments to the def line. Raises CallError."""
     in_python = (f"The command line cannot say that; Python can: nki.run(nki.load({file!r})."
                  f"{kernel}, ..., data=False)")
-    line = f"Its def line is {kernel}{_signature(wanted)}"
+    line = f"Its def line is {kernel}{def_line(wanted)}"
     for name, value in parameters.items():
         if not isinstance(value, int | float | str | None) or str(value).startswith(("[", "(")):
             raise CallError(f"{kernel}: {name}={printable(value, 60)}: a parameter is a number, a "
@@ -196,8 +204,10 @@ def _fits(kernel: str, file: str, wanted: Mapping[str, inspect.Parameter],
                         f"no array. {in_python}")
 
 
-def _signature(wanted: Mapping[str, inspect.Parameter]) -> str:
-    return printable(inspect.Signature(list(wanted.values())), 300)
+def def_line(wanted: Mapping[str, inspect.Parameter]) -> str:
+    """The parameters and their defaults, as "(x, block=128)": a call does not ask for types."""
+    return printable(inspect.Signature([
+        one.replace(annotation=one.empty) for one in wanted.values()]), 1000)
 
 
 def _op(name: str, rest: Iterable[str]) -> Subject:

@@ -18,7 +18,17 @@ from ..count import Count
 from ..ops import BYTES
 from ..table import aligned, wrapped
 from .answer import FINE, NO, Answer, Cell
-from .calls import CALL, CallError, Hand, chip_of, kernels_in, near, parameters_of, subject
+from .calls import (
+    CALL,
+    CallError,
+    Hand,
+    chip_of,
+    def_line,
+    kernels_in,
+    near,
+    parameters_of,
+    subject,
+)
 from .calls import add as add_call
 from .matched import counted
 
@@ -117,18 +127,19 @@ def answer(args: argparse.Namespace) -> Answer:
 
 
 def listed(path: str) -> Answer:
-    """The kernels of a file, each with its def line and the first line of its docstring."""
+    """The kernels of a file, each with its def line and how its docstring begins."""
     found = kernels_in(path)
     text, rows, name = [f"{path}: {len(found)} kernel{'s' * (len(found) > 1)}"], [], ""
     for name, kernel in found.items():
-        signature = str(inspect.signature(inspect.unwrap(kernel)))
-        about = (inspect.getdoc(kernel) or "").partition("\n")[0]
+        signature = def_line(parameters_of(kernel))
+        about = " ".join((inspect.getdoc(kernel) or "").partition("\n\n")[0].split())
         rows.append((name, signature, about))
         text += [f"  {name}{signature}", *[f"      {about}"] * bool(about)]
     needed = [one.name for one in parameters_of(found[name]).values() if one.default is one.empty]
     text += ["A call gives each array its shape and dtype, on the command line or in a file that "
-             "@FILE names:", f"  {path}:{name} {' '.join(f'{n}=SHAPE:DTYPE' for n in needed)}"]
-    return Answer("\n".join(wrapped(text)), {"file": path, "kernels": [
+             "@FILE names:"]
+    copied = f"  {path}:{name} {' '.join(f'{n}=SHAPE:DTYPE' for n in needed)}"
+    return Answer("\n".join([*wrapped(text, whole=True), copied]), {"file": path, "kernels": [
         {"name": name, "called with": called, "about": about} for name, called, about in rows]},
         [("kernel", "called with", "about"), *rows])
 
