@@ -184,6 +184,7 @@ def lawful(page: SimpleNamespace) -> None:
         assert len(entitled) == (2 if other else 1)
         assert ("I by the profile" in str(page.picture)) == other
     page.picture._repr_html_()
+    assert {row[0] for row in page.moved_to.rows} >= {"before", "after"}
     # step 9: the difference of the two ledgers, by their own sums
     change = page.after - before
     assert math.fsum(change[cause] for cause in change.causes) == pytest.approx(
@@ -262,6 +263,17 @@ def test_work_where_there_is_none_shows():
     page = run(KERNELS["copy, no matmul"], day7_2_work='my_W = {"bf16": 1000}')
     assert page.compared.difference.flops == -1000 and len(roofline_rows(page)[0]) == 1
     assert "dtypes: none" in page.told["day7-2-check"]
+
+
+def test_a_predicted_point_stands_beside_the_two():
+    """W / Q and W / T of the reader's own two numbers, assumed."""
+    told = dict(day7_9_change='my_new_Q = "2 MB"\nmy_new_T = "20 us"')
+    page = run(KERNELS["matmul, bound by memory"], **told)
+    W = 2 * 256 * 256 * 1024
+    [row] = [row for row in page.moved_to.rows if row[0] == "predicted"]
+    assert row[1:4] == ("assumed", f"{W / 2e6:.3g} FLOP/B", f"{W / 20e-6 / 1e12:.3g} TFLOP/s")
+    assert not [row for row in run(KERNELS["copy, no matmul"], **told).moved_to.rows
+                if row[0] == "predicted"]  # bytes a second have their place by Q alone
 
 
 def test_predictions_are_held_against_what_came():
