@@ -2,15 +2,21 @@
 
     write_kernel(folder)        product.py, whose counts are W, READ and WRITTEN
     capture(folder / "p.json")  a measured profile of it: eight matmuls in 5 us on one core of trn2
+    here, shell                 fixtures: a folder with both; a command run in it
+    told, refused = asked("gap")   of one command: its JSON, and what is said of what it cannot use
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from timelines import profile, timeline
 
 from roofline import profile as profiles
+from roofline.__main__ import main
+from roofline.table import WIDTH
 
 SOURCE = '''
 import nki
@@ -52,6 +58,9 @@ def copy(x):
         nisa.dma_copy(dst=tile, src=x[nl.ds(i * 128, 128), :])
         nisa.dma_copy(dst=y[nl.ds(i * 128, 128), :], src=tile)
     return y
+
+
+pair = copy[2]
 '''
 W = 2 * 8 * 128 * 128 * 512  # FLOP: eight matmuls
 READ = 2 * (128 * 128 + 128 * 512)  # B: a and b, bf16
@@ -93,3 +102,45 @@ def capture(path: Path, *, rows: Mapping[str, Any] | None = None, total: float =
                    name=path.name, summary={**counters, **(summary or {})},
                    metadata={"instance_type": instance, "num_physical_cores": cores})
     return profiles.write(made, path, format)
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+Shell = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The kernel's file and its capture, where the command runs."""
+    monkeypatch.chdir(tmp_path)
+    write_kernel(tmp_path)
+    capture(tmp_path / "p.json")
+    return tmp_path
+
+
+@pytest.fixture
+def shell(here: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """shell(*argv) -> exit code, stdout no wider than a page, stderr as one line."""
+    def run(*argv: str) -> tuple[int, str, str]:
+        code = main([*argv])
+        out, err = capsys.readouterr()
+        assert "--json" in argv or max(map(len, out.splitlines()), default=0) <= WIDTH
+        assert "Traceback" not in err and "fault of the tool" not in err
+        return code, out, " ".join(err.split())
+
+    return run
+
+
+def asked(command: str) -> tuple[Callable[..., Any], Callable[..., str]]:
+    """told(shell, *args) -> exit code, JSON; refused(shell, *args) -> why; nothing is on stdout."""
+    def told(shell: Shell, *args: str) -> tuple[int, dict[str, Any]]:
+        code, out, err = shell(command, *args, "--json")
+        assert out, err
+        return code, json.loads(out)
+
+    def refused(shell: Shell, *args: str) -> str:
+        code, out, err = shell(command, *args)
+        assert (code, out) == (2, "")
+        return err
+
+    return told, refused

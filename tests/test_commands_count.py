@@ -1,17 +1,13 @@
 """roofline count: W and Q by the source and by hand, as text, JSON and CSV."""
+# ruff: noqa: F401, F811  # here and shell are fixtures
 
 import csv
 import json
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from roofline.__main__ import main
-from roofline.commands import COMMANDS
+from captures import Shell, asked, here, shell
 
 ROOT = Path(__file__).parent.parent
 KERNELS = str(ROOT / "day5" / "kernels.py")
@@ -41,44 +37,25 @@ def two(a, b):
         outs.append(out)
     return tuple(outs)
 
-
-@nki.jit
-def copy(a):
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="out")
-    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=a)
-    nisa.dma_copy(dst=out, src=tile)
-    return out
 '''
 TWO = ["mixed.py:two", "a=128x128:bf16", "b=128x128:fp32", "--chip=trn2"]
-Ran = Callable[..., tuple[int, str, str]]
+told, refused = asked("count")
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ran:
-    """roofline count *argv -> exit code, stdout, stderr as one line."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mixed.py").write_text(MIXED)
-
-    def roofline(*argv: str) -> tuple[int, str, str]:
-        code = main(["count", *argv])
-        told = capsys.readouterr()
-        assert max(map(len, told.out.splitlines()), default=0) <= 98 or "--json" in argv
-        return code, told.out, " ".join(told.err.split())
-
-    return roofline
+@pytest.fixture(autouse=True)
+def mixed(here: Path) -> None:
+    (here / "mixed.py").write_text(MIXED)
 
 
-def data(run: Ran, *argv: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run(*argv, "--json")[1])
-    return found
+def data(shell: Shell, *argv: str) -> dict[str, Any]:
+    return told(shell, *argv)[1]
 
 
-def test_a_kernel(run: Ran) -> None:
-    code, out, err = run(*MLP)
+def test_a_kernel(shell: Shell) -> None:
+    code, out, err = shell("count", *MLP)
     assert (code, err) == (0, "")
     assert f"{W:,}" in out and f"{Q:,}" in out
-    found = data(run, *MLP)
+    found = data(shell, *MLP)
     assert (found["flops"], found["work"], found["hbm_bytes"]) == (W, {"bf16": W}, Q)
     assert (found["hbm_read_bytes"], found["hbm_write_bytes"]) == (Q - 2 * B * D, 2 * B * D)
     assert found["intensity"] == W / Q
@@ -86,100 +63,101 @@ def test_a_kernel(run: Ran) -> None:
         "x": (2 * B * D, 1), "w_up": (2 * D * F, 1), "w_down": (2 * D * F, 1), "y": (2 * B * D, 1)}
 
 
-def test_what_comes_back_is_counted_as_often(run: Ran) -> None:
+def test_what_comes_back_is_counted_as_often(shell: Shell) -> None:
     # each product of two tiles loads both: A N/512 times, B M/128 times
     M, K, N = 256, 128, 1024
-    found = data(run, f"{KERNELS}:matmul_reload", f"a={K}x{M}:bf16", f"b={K}x{N}:bf16",
+    found = data(shell, f"{KERNELS}:matmul_reload", f"a={K}x{M}:bf16", f"b={K}x{N}:bf16",
                  "--chip=trn2")
     assert {t["tensor"]: t["times"] for t in found["tensors"]} == {"a": 2, "b": 2, "c": 1}
     assert found["hbm_bytes"] == 2 * (2 * M * K + 2 * K * N + M * N)
 
 
-def test_the_matmuls_are_w(run: Ran) -> None:
+def test_the_matmuls_are_w(shell: Shell) -> None:
     # up: F/128 tiles of D/128 steps, 128 tokens; down: D/512 tiles of F/128 steps
     up, down = (F // 128) * (D // 128), (B // 128) * (D // 512) * (F // 128)
-    found = data(run, *MLP)["matmuls"]
+    found = data(shell, *MLP)["matmuls"]
     assert {(m["K"], m["M"], m["N"]): m["times"] for m in found} == {
         (128, 128, 128): up, (128, 128, 512): down}
     assert sum(2 * m["K"] * m["M"] * m["N"] * m["times"] for m in found) == W
-    assert f"{up} of 128 x 128 x 128 bf16" in run(*MLP)[1]
+    assert f"{up} of 128 x 128 x 128 bf16" in shell("count", *MLP)[1]
 
 
-def test_transposes_are_named_and_are_no_work(run: Ran) -> None:
+def test_transposes_are_named_and_are_no_work(shell: Shell) -> None:
     L, d = 512, 128
     call = [f"{KERNELS}:attention_fused", f"q={d}x{L}:bf16", f"k={d}x{L}:bf16", f"v={L}x{d}:bf16",
             "--chip=trn2"]
-    found = data(run, *call)
+    found = data(shell, *call)
     assert found["flops"] == 4 * L * L * d
     flips = [m for m in found["matmuls"] if m["transpose"]]
     assert sum(m["times"] for m in flips) == (L // 128)**2  # A, 128 x 128 at a time
     flops = (L // 128)**2 * 2 * 128**3
-    assert f"transposes on the Tensor Engine: 16, {flops:,} FLOP" in " ".join(run(*call)[1].split())
+    out = " ".join(shell("count", *call)[1].split())
+    assert f"transposes on the Tensor Engine: 16, {flops:,} FLOP" in out
 
 
-def test_without_a_matmul(run: Ran) -> None:
-    code, out, _ = run("mixed.py:copy", "a=128x64:fp32", "--chip=trn2")
+def test_without_a_matmul(shell: Shell) -> None:
+    code, out, _ = shell("count", "product.py:copy", "x=128x64:fp32", "--chip=trn2")
     assert code == 0
     assert "matmuls: none, so W = 0" in out
     assert f"{2 * 4 * 128 * 64:,}" in out
-    assert data(run, "mixed.py:copy", "a=128x64:fp32", "--chip=trn2")["intensity"] == 0
-    assert run("mixed.py:copy", "a=128x64:fp32", "--bytes=65536", "--flops=0")[0] == 0
+    assert data(shell, "product.py:copy", "x=128x64:fp32", "--chip=trn2")["intensity"] == 0
+    assert shell("count", "product.py:copy", "x=128x64:fp32", "--bytes=65536", "--flops=0")[0] == 0
 
 
-def test_two_cores_together(run: Ran) -> None:
+def test_two_cores_together(shell: Shell) -> None:
     # each core loads both weights; tokens are shared out
     tokens = 2 * B
     call = [MLP[0], f"x={D}x{tokens}:bf16", *MLP[2:4], "--chip=trn2", "--lnc=2"]
-    code, out, _ = run(*call, f"--flops=4*{tokens}*{D}*{F}",
+    code, out, _ = shell("count", *call, f"--flops=4*{tokens}*{D}*{F}",
                        f"--bytes=2*(2*{tokens}*{D} + 2*2*{D}*{F})")
     assert code == 0
     assert "both cores together" in out
     assert "LNC=2" in out
 
 
-def test_of_two_dtypes_each_has_its_own_w(run: Ran) -> None:
+def test_of_two_dtypes_each_has_its_own_w(shell: Shell) -> None:
     each = 2 * 128**3
-    assert data(run, *TWO)["work"] == {"bf16": each, "fp32": each}
-    assert run(*TWO, f"--flops=bf16:{each}", f"--flops=fp32:{each}")[0] == 0
-    code, out, _ = run(*TWO, f"--flops=bf16:{each}")
+    assert data(shell, *TWO)["work"] == {"bf16": each, "fp32": each}
+    assert shell("count", *TWO, f"--flops=bf16:{each}", f"--flops=fp32:{each}")[0] == 0
+    code, out, _ = shell("count", *TWO, f"--flops=bf16:{each}")
     assert code == 1
     assert "differs in W fp32" in out
-    code, _, err = run(*TWO, f"--flops={2 * each}")
+    code, _, err = shell("count", *TWO, f"--flops={2 * each}")
     assert code == 2
     assert "--flops=bf16:W --flops=fp32:W" in err
 
 
-def test_a_w_without_a_dtype_is_of_the_calls(run: Ran) -> None:
+def test_a_w_without_a_dtype_is_of_the_calls(shell: Shell) -> None:
     wide = [one.replace("bf16", "fp32") for one in MLP]
-    assert run(*wide, f"--flops={W}", f"--bytes={2 * Q}")[0] == 0
-    assert data(run, *wide)["work"] == {"fp32": W}
+    assert shell("count", *wide, f"--flops={W}", f"--bytes={2 * Q}")[0] == 0
+    assert data(shell, *wide)["work"] == {"fp32": W}
 
 
 # --- beside yours --------------------------------------------------------------------------------
 
 
-def test_yours_agrees(run: Ran) -> None:
-    code, out, _ = run(*MLP, f"--flops=4*{B}*{D}*{F}", f"--bytes=x:2*{B}*{D}",
+def test_yours_agrees(shell: Shell) -> None:
+    code, out, _ = shell("count", *MLP, f"--flops=4*{B}*{D}*{F}", f"--bytes=x:2*{B}*{D}",
                        f"--bytes=w_up:2*{D}*{F}", f"--bytes=w_down:2*{D}*{F}",
                        f"--bytes=y:2*{B}*{D}")
     assert code == 0
     assert "yours agrees" in out
 
 
-def test_yours_differs(run: Ran) -> None:
-    code, out, _ = run(*MLP, f"--flops=2*{B}*{D}*{F}", f"--bytes=x:2*{B}*{D}",
+def test_yours_differs(shell: Shell) -> None:
+    code, out, _ = shell("count", *MLP, f"--flops=2*{B}*{D}*{F}", f"--bytes=x:2*{B}*{D}",
                        f"--bytes=w_up:2*{D}*{F}", f"--bytes=w_down:2*{D}*{F}")
     assert code == 1
     assert "differs in W, Q, tensor y:" in out
     assert f"{-2 * B * D * F:,}" in out  # half of W is missing
-    found = data(run, *MLP, "--bytes=x:1")
+    found = data(shell, *MLP, "--bytes=x:1")
     assert found["yours"] == {"work": {}, "hbm_bytes": 1, "differs": ["Q"],
                               "tensors_differ": ["x", "w_up", "w_down", "y"]}
     assert found["tensors"][0]["difference"] == 1 - 2 * B * D
 
 
-def test_a_tensor_called_w_is_not_w(run: Ran) -> None:
-    code, out, _ = run("Linear", f"B={B}", f"D={D}", f"F={F}", f"--flops=2*{B}*{D}*{F}",
+def test_a_tensor_called_w_is_not_w(shell: Shell) -> None:
+    code, out, _ = shell("count", "Linear", f"B={B}", f"D={D}", f"F={F}", f"--flops=2*{B}*{D}*{F}",
                        "--bytes=W:1")
     assert code == 1
     assert "differs in Q, tensor x, tensor W, tensor y:" in out
@@ -195,28 +173,27 @@ def test_a_tensor_called_w_is_not_w(run: Ran) -> None:
     ([*MLP, "--save=out.svg"], ".csv"),
     ([*MLP, "--frobnicate"], "--frobnicate"),
 ])
-def test_bad_input(run: Ran, argv: list[str], said: str) -> None:
-    code, out, err = run(*argv)
-    assert (code, out) == (2, "")
-    assert said in err
+def test_bad_input(shell: Shell, argv: list[str], said: str) -> None:
+    assert said in refused(shell, *argv)
 
 
 # --- lists, lines, formulas, files ---------------------------------------------------------------
 
 
-def test_the_kernels_of_a_file(run: Ran) -> None:
-    code, out, _ = run("mixed.py")
+def test_the_kernels_of_a_file(shell: Shell) -> None:
+    code, out, _ = shell("count", "product.py")
     assert code == 0
-    assert "mixed.py: 2 kernels" in out
-    assert "two(a, b)\n      a' a in one dtype, b' b in another." in out
-    assert "mixed.py:copy a=SHAPE:DTYPE" in out
-    found = data(run, "mixed.py")["kernels"]
+    assert "product.py: 4 kernels" in out
+    assert "copy(x)\n      y = x, through SBUF: no FLOPs." in out
+    assert "product.py:pair x=SHAPE:DTYPE" in out
+    found = data(shell, "product.py")["kernels"]
     assert [(one["name"], one["called with"]) for one in found] == [
-        ("two", "(a, b)"), ("copy", "(a)")]
+        ("product", "(a, b, times=8)"), ("twice", "(a, b, times=8)"), ("copy", "(x)"),
+        ("pair", "(x)")]
 
 
-def test_by_line(run: Ran, tmp_path: Path) -> None:
-    code, out, _ = run(*MLP, "--lines", "--save=lines.csv")
+def test_by_line(shell: Shell, tmp_path: Path) -> None:
+    code, out, _ = shell("count", *MLP, "--lines", "--save=lines.csv")
     assert code == 0
     assert "nisa.dma_copy(" in out
     with (tmp_path / "lines.csv").open() as file:
@@ -229,25 +206,25 @@ def test_by_line(run: Ran, tmp_path: Path) -> None:
         assert text[number - 1].strip().startswith(row["source"].strip()[:20])
 
 
-def test_a_formula(run: Ran) -> None:
+def test_a_formula(shell: Shell) -> None:
     M, K, N = 2048, 1024, 512
-    code, out, _ = run("Matmul", f"M={M}", f"K={K}", f"N={N}", f"--flops=2*{M}*{K}*{N}",
+    code, out, _ = shell("count", "Matmul", f"M={M}", f"K={K}", f"N={N}", f"--flops=2*{M}*{K}*{N}",
                        f"--bytes=2*({M}*{K} + {K}*{N} + {M}*{N})")
     assert code == 0
     assert "counted in the formula" in out
-    assert data(run, "Dot", "n=1024")["work"] == {"fp32": 2 * 1024}
+    assert data(shell, "Dot", "n=1024")["work"] == {"fp32": 2 * 1024}
 
 
-def test_a_link_is_no_hbm(run: Ran) -> None:
+def test_a_link_is_no_hbm(shell: Shell) -> None:
     # reduce-scatter, then all-gather: each sends (c - 1)/c of the tensor twice
     n, c = 1024, 4
-    out = run("AllReduce", f"n={n}", f"chips={c}")[1]
+    out = shell("count", "AllReduce", f"n={n}", f"chips={c}")[1]
     assert f"over the link to the next chip {2 * 2 * n * (c - 1) // c:,} B" in out
 
 
-def test_files(run: Ran, tmp_path: Path) -> None:
+def test_files(shell: Shell, tmp_path: Path) -> None:
     names = [f"out{suffix}" for suffix in (".txt", ".json", ".csv", ".html")]
-    code, out, err = run(*MLP, *(f"--save={name}" for name in names))
+    code, out, err = shell("count", *MLP, *(f"--save={name}" for name in names))
     assert code == 0
     assert all(name in err for name in names)
     assert (tmp_path / "out.txt").read_text() == out
@@ -256,23 +233,3 @@ def test_files(run: Ran, tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert sum(int(row["crosses"]) for row in rows) == Q
     assert f"{Q:,}" in (tmp_path / "out.html").read_text()
-
-
-def test_from_a_shell(tmp_path: Path) -> None:
-    (tmp_path / "call.txt").write_text(f"'{KERNELS}:mlp_fused'\n{' '.join(MLP[1:])}\n"
-                                       f"--flops=4*{B}*{D}*{F}   # by hand\n")
-    ran = subprocess.run([sys.executable, "-m", "roofline", "count", "@call.txt"], cwd=tmp_path,
-                         capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "yours agrees" in ran.stdout
-    ran = subprocess.run([sys.executable, "-m", "roofline", "count", "@call.txt", "--flops=1"],
-                         cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 1
-
-
-def test_help_teaches_by_example(run: Ran) -> None:
-    code, out, _ = run("--help")
-    assert code == 0
-    assert out.count("python -m roofline count") >= 6
-    assert "--lines" in out
-    assert COMMANDS["count"] in " ".join(out.split())

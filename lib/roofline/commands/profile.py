@@ -59,6 +59,7 @@ It ends with 1 where a printed figure cannot be had again and no reason is known
 difference to the count is unexplained."""
 FORMS = (".txt", ".json", ".csv", ".html")
 
+
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE", help="the profiler's output (see below)")
     add_session(parser)
