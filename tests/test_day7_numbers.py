@@ -104,12 +104,12 @@ NUMBERS = {
     "day7.cause.fixed": dict(before=10e-6, after=5e-6, share=15 / 48, where="ends", look="launch"),
     "day7.cause.slow": dict(rate=W / 580e-6, share=FLOPS / 580e-6, lost=580e-6 - FLOPS,
                             where="solid", look="tiles", summary="no"),
-    "day7.stranger.start": dict(before=17234e-9, fill=3530e-9, share=17234 / 36351.6,
-                                what="runtime"),
+    "day7.stranger.start": dict(start=13704e-9, before=17234e-9, fill=3530e-9,
+                                share=17234 / 36351.6, what="runtime"),
     "day7.stranger.transposes": dict(flops=20 * 2 * 128**3, part=83_886_080 / 285_212_672,
                                      time=TURNS, share=TURNS / T, avoid="dma"),
-    "day7.stranger.passes": dict(useful=285_212_672 - 83_886_080, ratio=1.5, T_one=ATTENTION / P,
-                                 T_mixed=MIXED, which="second"),
+    "day7.stranger.passes": dict(W="134,217,728 FLOP", useful=285_212_672 - 83_886_080, ratio=1.5,
+                                 T_one=ATTENTION / P, T_mixed=MIXED, which="second"),
     "day7.stranger.throttle": dict(full=512 / 2.4e9, limit=0.5, time=11325e-9, lost=4383e-9 / 2,
                                    says="released"),
     "day7.stranger.traffic": dict(Q="524,288 B", seen="622,592 B", more="98,304 B",
@@ -197,16 +197,18 @@ SLIPS = {
                          ("share", 10 / 48, "one end"), ("share", 33 / 48, "rest")],
     "day7.cause.slow": [("rate", W / 2 / 580e-6, "one FLOP"), ("share", 1 - FLOPS / 580e-6, "rest"),
                         ("lost", 580e-6, "busy time")],
-    "day7.stranger.start": [("before", 13704e-9, "first issue"), ("fill", 17234e-9, "all of"),
+    "day7.stranger.start": [("start", 17234e-9, "first matmul"),
+                            ("before", 13704e-9, "first issue"), ("fill", 17234e-9, "all of"),
                             ("share", 13704 / 36351.6, "up to the first issue")],
     "day7.stranger.transposes": [("flops", 2 * 128**3, "one transpose"),
                                  ("part", 83_886_080 / 201_326_592, "rest of Raw"),
                                  ("time", 3469e-9, "second stretch"),
                                  ("share", 83_886_080 / 285_212_672, "Raw Flops")],
-    "day7.stranger.passes": [("useful", 285_212_672, "left in"), ("ratio", 2, "both products"),
+    "day7.stranger.passes": [("W", ATTENTION / 2, "one FLOP"), ("useful", 285_212_672, "left in"),
+                             ("ratio", 2, "both products"),
                              ("T_one", 201_326_592 / P, "not W"),
                              ("T_mixed", ATTENTION / FP32, "both products in fp32")],
-    "day7.stranger.throttle": [("full", 426.5e-9, "seen"), ("limit", 2, "upside down"),
+    "day7.stranger.throttle": [("full", 426e-9, "seen"), ("limit", 2, "upside down"),
                                ("time", 28559e-9, "start of the execution"),
                                ("lost", 4383e-9, "all of the useful")],
     "day7.stranger.traffic": [("Q", QKVO / 4, "one tensor"), ("seen", 491_520, "written left out"),
@@ -371,10 +373,10 @@ def test_copies_and_depthwise_convolutions(own, binds):
 @pytest.mark.parametrize("own", [
     dict(raw=2 * W, transpose=1e9, read=FUSED / 2, written=FUSED / 2),  # bytes agree exactly
     dict(raw=W + 1e9, transpose=1e9, read=FUSED / 4, written=FUSED / 2),  # fewer than by hand
-    dict(raw=3 * W, transpose=W, read=3 * FUSED, written=FUSED)])
-def test_own_counters(own):
     dict(raw=W, transpose=0, read=FUSED / 2, written=FUSED / 2),  # none, as most kernels
     dict(raw=W, transpose="0 FLOP", read=FUSED / 4, written=FUSED / 4),
+    dict(raw=3 * W, transpose=W, read=3 * FUSED, written=FUSED)])
+def test_own_counters(own):
     q = ask("day7.own_counters", W=W, Q=FUSED, **own)
     own["transpose"] = q.inputs["transpose"]
     useful, moved = own["raw"] - own["transpose"], own["read"] + own["written"]
@@ -390,8 +392,6 @@ def test_parts_that_add_up_and_parts_that_do_not(missing, says):
     q.worked()
 
 
-def test_no_gap_is_said_to_be_none():
-    with pytest.raises(ProblemError, match="so there is no gap"):
 def test_a_cause_may_be_absent():
     """Most kernels lack some of the four; all of the gap at its two ends."""
     q = ask("day7.own_sum", T=500e-6, T_best=400e-6, fixed=100e-6, idle=0, overlap="0 us", slow=0.0)
@@ -402,6 +402,8 @@ def test_a_cause_may_be_absent():
         ask("day7.own_sum", T=0)
 
 
+def test_no_gap_is_said_to_be_none():
+    with pytest.raises(ProblemError, match="so there is no gap"):
         ask("day7.own_sum", T=400e-6)
 
 

@@ -55,6 +55,12 @@ NOT_AN_ANSWER: dict[tuple[str, str, str], str] = {
         "P itself, which every question on this core gives",
     ("day7/capstone.ipynb", "day7.own_counters", "more"):
         "an identity matrix in bf16 is as large as a tile of x in the worked table",
+    ("day7/stranger.ipynb", "day7.stranger.start", "start"):
+        "read off the figure, on purpose: the question is which of its times it is",
+    ("day7/stranger.ipynb", "day7.stranger.start", "before"):
+        "read off the figure, on purpose: the question is which of its times it is",
+    ("day7/stranger.ipynb", "day7.stranger.traffic", "bf16"):
+        "a block of instruction fetch in the first figure has as many bytes, by chance",
 }
 
 

@@ -12,7 +12,7 @@ import timelines
 from pages import ROOT, cell_source, cell_text
 from test_figures import page_of, sideways, violations  # noqa: F401  # page_of: a fixture
 
-from roofline import device, figures, gaps, machine, profile
+from roofline import ask, device, figures, gaps, machine, profile
 from roofline.count import Count
 from roofline.profile import ProfileError
 from roofline.timeline import Spans
@@ -347,8 +347,8 @@ def ns_of(spans) -> set[int]:
 
 def test_the_page_counts_passes():
     said = printed("c-two-passes-of-fp32-2")
-    assert f"bf16: {PRODUCT:,} FLOP counted, {PRODUCT:,} FLOP of work, 853 ns" in said
-    assert f"fp32: {2 * PRODUCT:,} FLOP counted, {PRODUCT:,} FLOP of work, 3.41 us" in said
+    assert f"bf16: {PRODUCT:,} FLOP counted, {PRODUCT:,} of work, 853 ns at peak" in said
+    assert f"fp32: {2 * PRODUCT:,} FLOP counted, {PRODUCT:,} of work, 3.41 us at peak" in said
     assert (round(PRODUCT / 2 / PE), round(4 * PRODUCT / 2 / PE, -1)) == (853, 3410)
 
 
@@ -384,7 +384,9 @@ def test_the_page_reads_causes_off_the_lanes():
     kept = of("bf16")
     tensor, dma = ns_of(kept.of("Tensor")), ns_of(kept.of("DMA"))
     assert printed("c-no-overlap-2").startswith(
-        f"{len(dma):,} ns with packets, {len(dma & tensor):,} ns of them")
+        f"{len(dma):,} ns with packets\n{len(dma & tensor):,} ns of them")
+    # The bf16 identity: 128 rows of 128 numbers, a packet each.
+    assert printed("c-extra-bytes-3").startswith(f"128 packets, {TILE * 2:,} B, {128 * 2} B each")
     wait = set(range(20_365, 22_570))
     assert not wait & tensor
     for engine in ("Vector", "Scalar"):
@@ -411,8 +413,29 @@ def test_the_page_tells_three_shares_apart():
 
 def test_the_page_times_both_throttles():
     assert printed("c-do-the-second-capture-5").splitlines() == [
-        f"{28_559 - 17_234:,} ns in fused attention, S = 512, d = 128, bf16",
-        f"{23_822 - 17_183:,} ns in fused attention, S = 512, d = 128, fp32"]
+        f"{28_559 - 17_234:,} ns in fused attention, bf16",
+        f"{23_822 - 17_183:,} ns in fused attention, fp32"]
+
+
+@pytest.mark.parametrize(("find", "cell", "read"), [
+    ("start", "c-whose-of-what-by-which-clock", ["36.35 us"]),
+    ("start", "c-the-time-before-the-first-matmul", ["13,704 ns", "17,234 ns"]),
+    ("transposes", "c-raw-flops", ["285,212,672"]),
+    ("transposes", "c-transposes", ["585 ns    4", "3,469 ns  16"]),
+    ("passes", "c-raw-and-transpose-flops", ["285,212,672", "83,886,080"]),
+    ("throttle", "c-the-throttle", ["426 ns", "17,234 ns", "8 of 8 cycles           28,559 ns",
+                                    "1,866 ns", "2,517 ns"]),
+    ("traffic", "c-hbm-bytes", ["491,520", "131,072"]),
+])
+def test_what_a_question_asks_to_read_stands_open_before_it(find, cell, read):
+    cells = json.loads(PAGE.read_text())["cells"]
+    where = {one["id"]: i for i, one in enumerate(cells)}
+    assert where[cell] < where[f"day7-stranger-{find}"]
+    assert "hide-output" not in cells[where[cell]]["metadata"].get("tags", [])
+    said = ask(f"day7.stranger.{find}").text
+    for number in read:
+        assert number in printed(cell) and number not in said
+    assert not re.search(r"\d (us|ns)\b|\d{3},\d{3}", said)  # the reader finds them
 
 
 def test_each_cause_has_a_question_and_a_window_of_its_own():
@@ -423,6 +446,6 @@ def test_each_cause_has_a_question_and_a_window_of_its_own():
     for find in ("start", "transposes", "passes", "throttle", "traffic", "entitlement"):
         assert f'ask("day7.stranger.{find}")' in text
     # What the page quotes of the ledger's rows exists.
-    table = text[text.index("| Cause | Where"):text.index("What each row is")]
+    table = text[text.index("| Cause | Where"):text.index("Each row of a ledger")]
     named = {name for name in re.findall(r"`([a-zA-Z ]+)`", table)}
     assert named <= set(gaps.CAUSES) and len(named) >= 15

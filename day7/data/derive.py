@@ -11,7 +11,7 @@ from pathlib import Path
 from roofline import device, gaps, machine, profile
 
 HERE = Path(__file__).resolve().parent
-BY = "Allen Chau, github.com/allenkchau/trainium-kernel-fusion, MIT licence"
+BY = "Allen Chau, github.com/allenkchau/trainium-kernel-fusion, MIT"
 FILES = {
     "attention_bf16.json": ("bf16", "trn2-lnc2-attn-fused-bf16-s512.full.json"),
     "attention_fp32.json": ("fp32", "trn2-lnc2-attn-fused-fp32-s512.full.json")}
@@ -22,11 +22,12 @@ def derive(source: Path, dtype: str) -> str:
     of = profile.read(source)
     ledger = gaps.ledger(of, machine.get("trn2", "core"))
     return device.condense(of, ledger, {
-        "name": f"fused attention, S = 512, d = 128, {dtype}", "by": BY,
+        "name": f"fused attention, {dtype}", "sizes": "one head, S = 512 tokens, d = 128",
+        "by": BY,
         "chip": "trn2.3xlarge, one core of an LNC=2 pair",
         "profiler": "Neuron Profile 2.28.23.0, json; the second execution",
         "clock": "ns from the start of execution, the profile's own",
-        "kept": "merged by device.condense: busy stretches, totals, the ledger; no row of the file",
+        "kept": "merged: busy stretches, totals, the ledger; no row of the file",
     }).text()
 
 

@@ -125,8 +125,8 @@ class Condensed:
         return "{" + ",\n".join(lines) + "}\n"
 
     def __repr__(self) -> str:
-        rows = [("of", f"{self.rows[0]:,} instructions and {self.rows[1]:,} DMA packets, "
-                       f"{len(self.stretches)} stretches; a stretch is no instruction")]
+        rows = [("of", f"{self.rows[0]:,} instructions and {self.rows[1]:,} DMA packets; "
+                       f"{len(self.stretches)} stretches")]
         return "\n".join(["a published profile", *wrapped(
             aligned([*self.about.items(), *rows], indent="  "), hang=10)])
 

@@ -137,10 +137,12 @@ def stretches(capture: Condensed, t0: int = 0, t1: int | None = None, *, lanes: 
             "lines": list(lines), "merged": "", "title": f"Timeline of {name}, published",
             "causes": [_cause(row, len(at)) for row, at in zip(rows, pieces, strict=True)]}
     of = name if (t0, t1) == (0, capture.end) else f"{name}, {_ns(t0)} to {_ns(t1)}"
-    table = [["lane", "what", "start", "end", "length", "events", "start to start", "bytes"]]
+    table = [["lane", "what", "start", "end", "length", "events", "every", "bytes"]]
     table += [[one.lane, one.what, _ns(one.start), _ns(one.end), _ns(one.end - one.start),
                f"{one.events:,}", _ns(one.step) if one.step else "",
                f"{one.nbytes:,} B" if one.nbytes else ""] for one in kept]
+    if not any(one.nbytes for one in kept):
+        table = [row[:-1] for row in table]
     tables = [(f"Stretches of {of}", table)]
     if causes:
         tables.insert(0, (f"The ledger of {of}: where T - T_best went", _ledger_rows(rows, pieces)))

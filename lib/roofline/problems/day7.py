@@ -1414,7 +1414,7 @@ STRANGER = dict(T=36351.609e-9, issue=13704e-9, first=17234e-9)
 S, d_HEAD = 512, 128
 RAW, TRANSPOSE, READ, WRITTEN = 285_212_672, 83_886_080, 491_520, 131_072
 SLOTS = (585e-9, 3469e-9)    # of the transposes: 4 in bf16, then 16 in fp32
-RELEASE, THROTTLED, LEDGER = 28559e-9, 4383e-9, 2166e-9
+INTERVAL, RELEASE, THROTTLED, LEDGER = 426e-9, 28559e-9, 4383e-9, 2166e-9
 ATTENTION = 4 * S * S * d_HEAD
 PUBLISHED, MADE_UP = "published, a trn2 capture by others", "made up for practice"
 FIGURES = dict(figures=(PUBLISHED, MADE_UP, "your own"))
@@ -1432,20 +1432,25 @@ def _whose(figures: str, id: str, **given: object) -> None:
 STRANGERS: dict[str, dict[str, Any]] = {
     "start": dict(STRANGER),
     "transposes": dict(count=20, raw=RAW, t1=SLOTS[0], t2=SLOTS[1], T=STRANGER["T"]),
-    "passes": dict(W=ATTENTION, raw=RAW, transpose=TRANSPOSE),
-    "throttle": dict(N=WIDE, interval=426.5e-9, first=STRANGER["first"], release=RELEASE,
+    "passes": dict(S=S, d=d_HEAD, raw=RAW, transpose=TRANSPOSE),
+    "throttle": dict(N=WIDE, interval=INTERVAL, first=STRANGER["first"], release=RELEASE,
                      useful=THROTTLED),
     "traffic": dict(S=S, d=d_HEAD, read=READ, written=WRITTEN),
     "entitlement": dict(W=ATTENTION, Q=4 * 2 * S * d_HEAD, T=STRANGER["T"])}
 FP32_P = float(CORE.peak("fp32"))
 
 
+@_read("Read it off the figure: how long is it before the first DMA issue (start)? Before the "
+       "first matmul? A transpose is one, too. How much of that is after the first issue (fill)? "
+       "Which share of the total time, in the table of clocks, is over when the first matmul "
+       "starts? What happens before the first issue?")
 @problem(
     "day7.stranger.start",
     ask="A capture of an attention kernel takes {T}. Its first DMA transfer is issued at {issue} "
-        "and its first matmul starts at {first}. How long is it before the first matmul? How much "
-        "of that is after the first issue (fill)? Which share of the whole time is over when the "
-        "first matmul starts? What happens before the first issue?" + SAID,
+        "and its first matmul starts at {first}. How long is it before the first issue (start)? "
+        "Before the first matmul? How much of that is after the first issue (fill)? Which share of "
+        "the whole time is over when the first matmul starts? What happens before the first issue?"
+        + SAID,
     fixed=dict(STRANGERS["start"], figures=PUBLISHED), units=dict.fromkeys(STRANGER, "s"),
     one_of=FIGURES,
     draw=lambda r: dict(figures=MADE_UP, T=r.choice((41e-6, 58e-6, 73e-6)),
@@ -1455,6 +1460,10 @@ def stranger_start(T: float, issue: float, first: float, figures: str) -> Iterat
     _whose(figures, "start", T=T, issue=issue, first=first)
     if not issue < first < T:
         raise ValueError("issue, first and T come in this order")
+    yield _apart(Part("start", issue, "s", f"issue = {ns(issue)}",
+                      {"the first matmul, not the first issue": first, "from the issue on":
+                       first - issue, "what is left after it": T - issue},
+                      label="Before the first issue"))
     yield _apart(Part("before", first, "s", f"first = {ns(first)}",
                       {"the first issue, not the first matmul": issue, "what is left after it":
                        T - first, "from the issue on": first - issue},
@@ -1474,6 +1483,10 @@ def stranger_start(T: float, issue: float, first: float, figures: str) -> Iterat
         "What happens before the first issue?")
 
 
+@_read("Read them off the figure: how many matmuls of 128 × 128 by an identity of 128 turn tiles? "
+       "How many FLOPs are they counted as, and which part of Raw Flops, the counter above, is "
+       "that? How long do their two stretches take, and which share of the total time is it? How "
+       "could they be avoided?")
 @problem(
     "day7.stranger.transposes",
     ask="In a capture {count} matmuls of 128 × 128 by an identity of 128 turn tiles. Raw Flops is "
@@ -1512,33 +1525,42 @@ def stranger_transposes(count: int, raw: int, t1: float, t2: float, T: float, fi
                   "the first stretch alone": t1 / T}, ("/", "time", T))
     yield _choice("avoid", "dma", {
         "dma": ("let the load turn them (dma_transpose), or store them turned", ""),
-        "faster": ("run them in fp32", "The fp32 ones take longer: the engine passes twice over "
-                   "their columns."),
+        "faster": ("run them in fp32", "The fp32 ones take longer: two cycles a column."),
         "fewer": ("use smaller tiles", "Smaller tiles need more turns.")},
         "A turn moves data and multiplies nothing. What arrives turned needs none.",
         "How could they be avoided?")
 
 
+@_read("Your count first: what is W with S = {S} and d = {d}, one half in each of the two "
+       "products? What is left of the Raw Flops above without transposes, and how many W is it? "
+       "If all of W ran at P = {P}, how long would it take? The first product runs in bf16 and "
+       "the second in fp32, at P_fp32 = {P_fp32}: how long now? Which product was counted twice?")
 @problem(
     "day7.stranger.passes",
-    ask="Attention by hand: W = {W} FLOP, one half in each of its two products. A capture shows "
-        "Raw Flops {raw}, of them Transpose Flops {transpose}. What is left without transposes, "
+    ask="Attention with S = {S} and d = {d}: what is W by hand, one half in each of its two "
+        "products? A capture shows Raw Flops {raw}, of them Transpose Flops {transpose}. What is "
+        "left without transposes, "
         "and how many W is it? If all of W ran at P = {P}, how long would it take? The first "
         "product runs in bf16 and the second in fp32, at P_fp32 = {P_fp32}: how long now? Which "
         "product was counted twice?" + SAID,
     fixed=dict(STRANGERS["passes"], P=P, P_fp32=FP32_P, figures=PUBLISHED),
     one_of=FIGURES,
     units=dict(P="FLOP/s", P_fp32="FLOP/s"),
-    draw=lambda r: (lambda W, turn: dict(figures=MADE_UP, W=W, raw=W * 3 // 2 + turn,
-                                         transpose=turn))(
-        r.choice((2, 3, 4, 6)) * 67_108_864, r.choice((6, 12, 16, 28)) * 4_194_304))
-def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float, figures: str,
-                    ) -> Iterator[AnyPart]:
-    _whose(figures, "passes", W=W, raw=raw, transpose=transpose)
+    draw=lambda r: (lambda S, d, turn: dict(figures=MADE_UP, S=S, d=d, raw=6 * S * S * d + turn,
+                                            transpose=turn))(
+        r.choice((384, 640, 768, 1024)), r.choice((64, 128)),
+        r.choice((6, 12, 16, 28)) * 4_194_304))
+def stranger_passes(S: int, d: int, raw: int, transpose: int, P: float, P_fp32: float,
+                    figures: str) -> Iterator[AnyPart]:
+    _whose(figures, "passes", S=S, d=d, raw=raw, transpose=transpose)
+    W = 4 * S * S * d
     useful, half = raw - transpose, W / 2
     if useful <= 0:
         raise ValueError("transpose is a part of raw, so it is below raw")
     one, mixed = W / P, half / P + half / P_fp32
+    yield _apart(Part("W", W, "FLOP", f"2 × 2 × S × S × d = 2 × 2 × {S} × {S} × {d}",
+                      {ONE_FLOP: half, "d twice, not S": 4 * S * d * d,
+                       "the transposes counted, too": W + transpose, "all of Raw Flops": raw}))
     yield _apart(Part("useful", useful, "FLOP", f"raw - transpose = {raw:,} - {transpose:,}",
                       {"the transposes left in": raw, "the transposes alone": transpose,
                        "W by hand": W, "the transposes added": raw + transpose},
@@ -1569,6 +1591,11 @@ def stranger_passes(W: int, raw: int, transpose: int, P: float, P_fp32: float, f
         "two of them in this profiler's version.", "Which product?")
 
 
+@_read("Read them off the figure: the bf16 matmuls have N = {N} columns each, and the array's "
+       "clock is {clock}. How far apart would they start at the full clock? They start further "
+       "apart: which share of the clock was allowed? How long is it from the first matmul to the "
+       "throttle event 8 of 8? The useful matmuls before it (no transposes) fill two stretches: "
+       "how much of these was lost? What does 8 of 8 say?")
 @problem(
     "day7.stranger.throttle",
     ask="In a capture bf16 matmuls of N = {N} columns start every {interval} early on; the array's "
@@ -1608,7 +1635,7 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
                        "the useful part alone": useful},
                       label="First matmul to release"))
     lost = useful * (1 - limit)
-    ledger = useful == THROTTLED and interval == 426.5e-9
+    ledger = useful == THROTTLED and interval == INTERVAL
     yield _apart(Part("lost", lost, "s", f"useful × (1 - limit) = {ns(useful)} × (1 - "
                       f"{part_of(limit)})" + ledger * (
                           "\nThe ledger says 2.166 us: a matmul loses at most what its slot has "
@@ -1624,6 +1651,10 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
         "k of n cycles: 4 of 8 is half of the speed, 8 of 8 all of it.", "What does 8 of 8 say?")
 
 
+@_read("Your count first: S = {S} and d = {d}; q, k and v are read and the output is written, in "
+       "bf16, each once. What is Q? The counters above: what is that in all, and how much more "
+       "than Q? A tile is turned by a matmul with an identity matrix of 128 × 128: how many bytes "
+       "is it in bf16, and in fp32? What explains the difference?")
 @problem(
     "day7.stranger.traffic",
     ask="Attention with S = {S} and d = {d}: q, k and v are read and the output is written, in "
@@ -1671,6 +1702,9 @@ def stranger_traffic(S: int, d: int, read: int, written: int, figures: str) -> I
         "well: they are a row of the table of transfers.", "What explains it?")
 
 
+@_read("Entitle the kernel by your own W and Q: half of W at P = {P}, half in fp32 at {P_fp32}; "
+       "BW = {BW}. T is the total time. Find I, the time of the FLOPs, the time of the bytes, "
+       "T_best, the gap, and T_best's share of T. Which row of the gap is the largest?")
 @problem(
     "day7.stranger.entitlement",
     ask="The capture's kernel by hand: W = {W} FLOP, half of it at P = {P}, half in fp32 at "
