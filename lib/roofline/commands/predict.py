@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..table import aligned, printable, wrapped
+from ..units import amount
 from . import gap
 from .answer import Answer, Cell
 from .calls import CALL, CallError, chip_of, subject
 from .calls import add as add_call
-from .matched import about, amount, counted, lanes, scope, taken
+from .matched import about, counted, lanes, scope, taken
 from .working import working
 
 if TYPE_CHECKING:
@@ -83,9 +84,12 @@ def answer(args: argparse.Namespace) -> Answer:
     else:
         there = scope(argparse.Namespace(chip=args.chip, lnc=None), None, before)
         was = gap.made(before, there, None, ledger.roof)
+        from ..profile import formulas
+        moved = formulas.hbm_bytes(before)  # its packets may also go from SBUF to SBUF
         change, more = gap.against(ledger, was)
         lines += [f"{was.t / ledger.t:.3f}x as fast as {printable(before.name, 60)}, "
-                  f"{before.kind}; Q {amount(was.count.hbm_bytes, 'B')} -> "
+                  f"{before.kind}; Q "
+                  f"{amount(was.count.hbm_bytes if moved is None else moved, 'B')} -> "
                   f"{amount(ledger.count.hbm_bytes, 'B')}", *repr(change).splitlines()]
         table = gap.changed(change)
         data |= {"against": {**about(before, there), **gap.entries(was)},
