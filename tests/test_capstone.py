@@ -20,7 +20,7 @@ import pytest
 import standin
 from pages import ROOT
 
-from roofline import device, machine
+from roofline import device, gaps, machine
 from roofline.check import Report, WrongAnswer
 
 PAGE = ROOT / "day7" / "capstone.ipynb"
@@ -334,6 +334,13 @@ def test_each_step_has_a_task_a_cell_and_its_end():
         assert task.startswith(f"day7-{n}-") and "*Done when*" in step
         assert task in ids and any(one.id.startswith(f"day7-{n}-") and "own.check(" in one.source
                                    for one in CELLS), task
+
+
+def test_each_name_of_the_ledger_has_one_row_of_the_table():
+    [table] = [c["source"] for c in nbformat.read(PAGE, 4).cells if c["id"] == "h-causes-of-a-gap"]
+    rows = [line.split("|")[3] for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 6
+    assert sorted(re.findall("`(.*?)`", " ".join(rows))) == sorted(gaps.CAUSES)
 
 
 def test_the_worked_numbers_are_the_mlps():
