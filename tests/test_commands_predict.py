@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from captures import Shell, asked, here, shell
 
-from roofline import gaps, machine, neuroncore, nki, profile
+from roofline import gaps, machine, neuroncore, nki, profile, units
 from roofline.commands import predict
 from roofline.commands.answer import FORMS
 from roofline.commands.calls import CallError
@@ -138,6 +138,31 @@ def test_no_change(shell: Shell) -> None:
     found = data(shell, *MLP, "--chip=trn2", "--against=before.json")
     assert found["speedup"] == pytest.approx(1)
     assert max(map(abs, found["change"].values())) < 1e-3
+
+
+def test_q_before_is_that_of_hbm(shell: Shell, tmp_path: Path) -> None:
+    # x comes and goes; of b 4 bytes to each partition, packets as short as a semaphore's
+    (tmp_path / "bias.py").write_text("""
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def bias(x, b):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    column = nl.ndarray(b.shape, dtype=b.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=column, src=b)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=column)
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+""")
+    call = ["bias.py:bias", "x=128x64:bf16", "b=128x1:fp32", "--chip=trn2"]
+    shell("predict", *call, "--write=before.json")
+    q = units.show(2 * 2 * 128 * 64 + 4 * 128, "B", 4)
+    assert f"Q {q} -> {q}" in shell("predict", *call, "--against=before.json")[1]
 
 
 def test_another_op_is_said(shell: Shell) -> None:
