@@ -183,6 +183,15 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     return f"{significant(value / scale, digits)} {prefix}{name}".strip()
 
 
+def amount(value: float | None, unit: str) -> str:
+    """The same to 4 digits, of a tool's figure that may be missing: "unknown".
+
+    >>> amount(504.21e-6, "s"), amount(None, "B")
+    ('504.2 us', 'unknown')
+    """
+    return "unknown" if value is None else show(value, unit, 4)
+
+
 def _pick(value: float, prefixes: dict[str, float], digits: int) -> tuple[float, str]:
     """The largest prefix that leaves at least 1, after rounding to `digits`."""
     best = min((factor, name) for name, factor in prefixes.items())

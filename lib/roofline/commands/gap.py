@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .. import units
 from ..count import Count
 from ..table import WIDTH, aligned, printable, wrapped
+from ..units import amount
 from .answer import FINE, NO, Answer, Cell
 from .calls import CALL, CallError, subject
 from .calls import add as add_call
@@ -23,7 +24,6 @@ from .matched import (
     Scope,
     about,
     add_session,
-    amount,
     counted,
     lanes,
     saving,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import machine as machines
-from .. import ops, units
+from .. import ops
 from ..count import Count
 from ..machine import Machine
 from ..table import printable
@@ -274,11 +274,6 @@ def about(of: "Profile", on: Scope) -> dict[str, Any]:
             "chip": of.chip or None, "cores": of.cores, "machine": on.machine.name,
             "scope": on.machine.scope, "recorded": of.provenance.get("label"),
             "flags": list(of.flags), "warnings": list(of.warnings)}
-
-
-def amount(value: float | None, unit: str) -> str:
-    """A number with its unit, to 4 digits; unknown where there is none."""
-    return "unknown" if value is None else units.show(value, unit, 4)
 
 
 def saving(args: argparse.Namespace, *suffixes: str) -> bool:

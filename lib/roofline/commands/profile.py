@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import machine as machines
 from .. import units
 from ..table import aligned, wrapped
+from ..units import amount
 from .answer import FINE, NO, Answer
 from .calls import CALL, CallError, subject
 from .calls import add as add_call
@@ -22,7 +23,6 @@ from .matched import (
     Scope,
     about,
     add_session,
-    amount,
     counted,
     lanes,
     scope,

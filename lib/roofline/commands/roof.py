@@ -18,6 +18,7 @@ from .. import units
 from ..count import Count
 from ..machine import Entitlement, Machine, Spec
 from ..table import aligned, printable, wrapped
+from ..units import amount
 from . import gap
 from .answer import FINE, NO, Answer, cited
 from .calls import CALL, CallError, subject
@@ -27,7 +28,6 @@ from .matched import (
     Scope,
     about,
     add_session,
-    amount,
     counted,
     lanes,
     saving,

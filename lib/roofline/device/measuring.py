@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import machine as machines
-from .. import units
 from ..count import Count
 from ..machine import Machine
 from ..profile import Profile, formulas
 from ..table import Told, aligned, wrapped
+from ..units import amount
 from . import store
 from .chip import CHIPS, probe
 from .launches import Launch, arrays_text, partition_bytes
@@ -110,23 +110,19 @@ class Measurement:
                   + ", so above it" * (self.bandwidth > spec.value))
                  for name, spec in self.machine.bandwidths.items() if name in ("HBM", "DMA")]
         whose = "profiler" if self.kind == "measured" else "model"
-        rows = [("time", units.show(self.time, "s", 4), f"the {whose}'s total"),
-                ("Q", units.show(self.count.hbm_bytes, "B", 4), "counted in the source"),
-                ("bandwidth", units.show(self.bandwidth, "B/s", 4), "Q / time"), *roofs,
-                ("while active", _shown(self.active_bandwidth, "B/s"),
-                 f"Q / {_shown(self.active_time, 's')} in which a DMA engine moved something")]
+        rows = [("time", amount(self.time, "s"), f"the {whose}'s total"),
+                ("Q", amount(self.count.hbm_bytes, "B"), "counted in the source"),
+                ("bandwidth", amount(self.bandwidth, "B/s"), "Q / time"), *roofs,
+                ("while active", amount(self.active_bandwidth, "B/s"),
+                 f"Q / {amount(self.active_time, 's')} in which a DMA engine moved something")]
         if self.count.flops:
-            rows += [("W", units.show(self.count.flops, "FLOP", 4), "counted in the source"),
-                     ("rate", units.show(self.rate, "FLOP/s", 4), "W / time")]
+            rows += [("W", amount(self.count.flops, "FLOP"), "counted in the source"),
+                     ("rate", amount(self.rate, "FLOP/s"), "W / time")]
         return "\n".join([self.label, f"  {self.launch.title}", *aligned(rows, indent="  "),
                           *wrapped(f"  flag: {flag}" for flag in self.flags),
                           *[f"  in no roof or fit; {AGAIN}"] * self.excluded,
                           *wrapped(f"  warning: {text}" for text in self.profile.warnings
                                    if self.kind == "measured")])
-
-
-def _shown(value: float | None, unit: str) -> str:
-    return "unknown" if value is None else units.show(value, unit, 4)
 
 
 # --- several launches ----------------------------------------------------------------------------
@@ -253,8 +249,8 @@ class Sweep(Sequence[Measurement]):
                                 *(one for one, _ in self.failures), *self.left]))
         told, empty = [], ("", *[""] * work, "", "")
         for p, name in zip(self.points, names, strict=False):
-            rows.append((name, p.kind, units.show(p.time, "s", 4),
-                         *[units.show(p.rate, "FLOP/s", 4)] * work, giga(p.bandwidth),
+            rows.append((name, p.kind, amount(p.time, "s"),
+                         *[amount(p.rate, "FLOP/s")] * work, giga(p.bandwidth),
                          giga(p.active_bandwidth), flag_names(p)))
             told += [f"{name}: {flag}" for flag in p.flags]
         told += [f"in no fit: flagged; {AGAIN}"] * any(p.excluded for p in self.points)

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import units
 from ..count import Count
 from ..machine import Machine
 from ..table import WIDTH, Told, aligned, wrapped
 from ..timeline import DTYPES, ENGINES, MATMUL, Ints, Spans, Timeline
+from ..units import amount
 from . import formulas
 
 Value = int | float | str | bool
@@ -64,7 +64,7 @@ class Clocks:
 
     def __repr__(self) -> str:
         return "\n".join(aligned([("clock", "time", "includes"), *(
-            (row.name, _amount(row.seconds, "s"), row.includes) for row in self.rows)]))
+            (row.name, amount(row.seconds, "s"), row.includes) for row in self.rows)]))
 
 
 CLOCKS = (
@@ -322,13 +322,13 @@ class Profile:
             lines.append(f"  from {self.span[0]:,} to {self.span[1]:,} ns")
         f, b = formulas.flops(self), formulas.hbm_bytes(self)
         ai = None if f is None or b is None else formulas.intensity(f, b)
-        clocks = [(row.name, _amount(row.seconds, "s")) for row in self.clocks()
+        clocks = [(row.name, amount(row.seconds, "s")) for row in self.clocks()
                   if row.seconds is not None]
         total = formulas.number(self, "hardware_flops")
-        work = f"{_amount(f, 'FLOP')}, transposes left out" if f is not None or total is None else (
-            f"{_amount(total, 'FLOP')} with transposes; how many is unknown")
-        lines += aligned([*clocks, ("F", work), ("B", f"{_amount(b, 'B')} at HBM"),
-                          ("AI", _amount(ai, "FLOP/B"))], indent="  ")
+        work = f"{amount(f, 'FLOP')}, transposes left out" if f is not None or total is None else (
+            f"{amount(total, 'FLOP')} with transposes; how many is unknown")
+        lines += aligned([*clocks, ("F", work), ("B", f"{amount(b, 'B')} at HBM"),
+                          ("AI", amount(ai, "FLOP/B"))], indent="  ")
         of = self.timeline
         lines.append("  no timeline" if of is None else
                      f"  {len(of.instructions):,} instructions, {len(of.packets):,} DMA packets; "
@@ -348,7 +348,3 @@ class Flops:
 
     counted: int
     once: int
-
-
-def _amount(value: float | None, unit: str) -> str:
-    return "unknown" if value is None else units.show(value, unit, 4)
