@@ -23,12 +23,11 @@ from ..count import Count
 from ..profile import Profile, ProfileError, Tensor
 from ..profile.columns import TINY
 from ..table import aligned, printable, wrapped
-from ..timeline import DTYPES, ENGINES, ISSUES, MATMUL, WEIGHTS, Ints, Spans, Timeline
+from ..timeline import DTYPES, ISSUES, MATMUL, WEIGHTS, Ints, Spans, Timeline
 
 FORMAT = "roofline stretches 1"
-SHOWN = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd",
-         "sync": "Sync"}
-LANES = (*SHOWN.values(), "DMA", "Fetch", "Throttle")
+SHOWN = ("Tensor", "Vector", "Scalar", "GpSimd", "Sync")  # as ENGINES
+LANES = (*SHOWN, "DMA", "Fetch", "Throttle")
 ISSUE = "DMA issue"
 # Totals that are kept, by the profiler's names.
 SUMMARY = (
@@ -177,8 +176,7 @@ def _lane(whole: Timeline, core: int, lane: str) -> Iterator[Stretch]:
             yield Stretch(lane, "packets", start, end, int(here.sum()),
                           nbytes=int(held.nbytes[here].sum()))
     else:
-        engine = ENGINES[list(SHOWN.values()).index(lane)]
-        mine = (own.core == core) & (own.engine == ENGINES.index(engine)) & own.works
+        mine = (own.core == core) & (own.engine == SHOWN.index(lane)) & own.works
         rows = own.take(mine & ~own.is_opcode(WEIGHTS))
         words = [_word(rows.opcodes[rows.opcode[i]], DTYPES[rows.dtype[i]], int(rows.passes[i]),
                        bool(rows.transpose[i])) for i in range(len(rows))]
