@@ -45,7 +45,7 @@ def answers(monkeypatch):
 
         module = import_module("roofline.commands.probe")
         monkeypatch.setattr(module, "answer", answered)
-        monkeypatch.setattr(module, "FORMS", answer.FORMS)
+        monkeypatch.setattr(module, "DRAWS", True, raising=False)
 
     return made
 

@@ -20,6 +20,7 @@ from .commands import COMMANDS
 from .commands.answer import (
     BAD,
     CODES,
+    DRAWN,
     FAULT,
     FORMS,
     NOWHERE,
@@ -104,7 +105,8 @@ def _main(argv: list[str]) -> int:
 
 def _run(name: str, rest: list[str]) -> int:
     module = import_module(f".commands.{name}", __package__)
-    forms = getattr(module, "FORMS", FORMS)
+    draws = getattr(module, "DRAWS", False)
+    forms = [form for form in FORMS if draws or form not in DRAWN]
     parser = Parser(name, COMMANDS[name], module.EXAMPLES, forms)
     module.add(parser)
     if {"-h", "--help"} & {*rest}:

@@ -38,7 +38,8 @@ CODES = {
     130: "stopped with Ctrl-C",
     FAULT: "a fault of the tool; please report it",
 }
-FORMS = (".txt", ".json", ".csv", ".svg", ".png", ".html")
+DRAWN = (".svg", ".png")  # forms of a command that DRAWS
+FORMS = (".txt", ".json", ".csv", *DRAWN, ".html")
 Cell = str | int | float | None
 
 
@@ -74,7 +75,7 @@ class Answer:
     @property
     def suffixes(self) -> tuple[str, ...]:
         """What it can be saved as."""
-        drawn = (".svg", ".png") if hasattr(self.figure, "save") else ()
+        drawn = DRAWN if hasattr(self.figure, "save") else ()
         return (".txt", ".json", *[".csv"] * bool(self.table), *drawn, ".html")
 
 
@@ -258,7 +259,7 @@ def save(answer: Answer, path: str, title: str) -> Path:
         handle, name = tempfile.mkstemp(prefix=".roofline-", suffix=suffix, dir=place.parent)
         part = Path(name)
         os.close(handle)
-        if suffix in (".svg", ".png"):
+        if suffix in DRAWN:
             answer.figure.save(part)  # type: ignore[union-attr]  # a Picture: see suffixes
         else:
             text = {".txt": lambda: answer.text + "\n", ".csv": lambda: to_csv(answer.table),

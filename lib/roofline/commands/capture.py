@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..device import Launch, Measurement, Probe, Recording
 
-FORMS = (".txt", ".json", ".csv", ".html")
 EXAMPLES = f"""\
 calls
 {CALL}

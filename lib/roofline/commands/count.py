@@ -53,7 +53,6 @@ examples
       your table of transfers, tensor by tensor
   python -m roofline count Matmul M=2048 K=2048 N=2048 dtype=bf16 --save=count.json
       a formula in place of a kernel"""
-FORMS = (".txt", ".json", ".csv", ".html")
 COLUMNS = ("tensor", "bytes", "read", "written", "crosses", "times")
 
 

@@ -66,6 +66,7 @@ Rows and T_best sum to T. A row without a stretch lies nowhere on the timeline: 
 faster or slower than the roof all of it ran."""
 MOST = 3  # stretches that a line of text names, causes that get advice
 COLUMNS = ("cause", "ns", "share", "core", "start_ns", "end_ns")
+DRAWS = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -42,6 +42,7 @@ examples
 Every time here is modelled. Nothing was run, and the compiler is left out."""
 LEFT_OUT = ("not in the model: what the compiler fuses, reorders or spills; another kernel at the "
             "same time")
+DRAWS = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,6 @@ from ..table import aligned, wrapped
 from .answer import FINE, NOWHERE, Answer
 from .working import working
 
-FORMS = (".txt", ".json", ".csv", ".html")
 EXAMPLES = """\
 examples
   python -m roofline probe

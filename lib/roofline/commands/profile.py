@@ -57,7 +57,6 @@ examples
 
 It ends with 1 where a printed figure cannot be had again and no reason is known, and where a
 difference to the count is unexplained."""
-FORMS = (".txt", ".json", ".csv", ".html")
 
 
 def add(parser: argparse.ArgumentParser) -> None:

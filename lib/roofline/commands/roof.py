@@ -63,6 +63,7 @@ examples
 
 A filled mark is at your I. Where the profiler counted other bytes, a hollow one is at its I, with
 the entitlement there."""
+DRAWS = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:

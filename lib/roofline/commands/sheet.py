@@ -17,7 +17,6 @@ from ..table import wrapped
 from .answer import Answer, cited
 from .working import working
 
-FORMS = (".txt", ".json", ".csv", ".html")
 EXAMPLES = """\
 examples
   python -m roofline sheet trn2
