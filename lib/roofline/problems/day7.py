@@ -52,12 +52,17 @@ NO_MATMUL = ("a kernel without matmuls has no W, so no intensity: ask day7.own_e
 class Own(Problem):
     """A problem whose inputs are the reader's.
 
-    none   what to do where one would be 0; without a word: 0 is a figure like another
+    none     what to do where one would be 0; without a word: 0 is a figure like another
+    signed   those that may be below 0
     """
 
     none: Mapping[str, str]
+    signed: frozenset[str] = frozenset()
 
     def _input(self, name: str, value: object) -> Any:
+        text = str(value).strip()
+        if name in self.signed and text[:1] == "-" != text[1:2]:
+            return -self._input(name, text[1:])
         if name not in self.none or str(value).split()[:1] not in (["0"], ["0.0"]):
             return super()._input(name, value)
         if self.none[name]:
@@ -78,8 +83,9 @@ class Read(Problem):
         return asked if seed or own else replace(asked, text=text)
 
 
-def _own(asked: Problem, **none: str) -> Own:
-    return Own(**{name: getattr(asked, name) for name in asked.__dataclass_fields__}, none=none)
+def _own(asked: Problem, signed: frozenset[str] = frozenset(), **none: str) -> Own:
+    return Own(**{name: getattr(asked, name) for name in asked.__dataclass_fields__}, none=none,
+               signed=signed)
 
 
 def _read(shown: str) -> Callable[[Problem], Read]:
@@ -866,7 +872,9 @@ def own_sum(T: float, T_best: float, fixed: float, idle: float, overlap: float, 
         "Done is when every part points at a stretch and the parts add up.", "What comes next?")
 
 
-own_sum = _own(own_sum, fixed="", idle="", overlap="", slow="")
+# A row of a ledger below 0 is time won against the roof.
+CAUSES = frozenset(("fixed", "idle", "overlap", "slow"))
+own_sum = _own(own_sum, CAUSES, **dict.fromkeys(CAUSES, ""))
 
 
 @problem(
