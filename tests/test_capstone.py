@@ -8,7 +8,6 @@ import ast
 import contextlib
 import functools
 import io
-import json
 import math
 import re
 import shutil
@@ -323,17 +322,17 @@ def test_only_one_cell_names_the_kernel():
 
 
 def test_each_step_has_a_task_a_cell_and_its_end():
-    text = "\n".join(c["source"] if isinstance(c["source"], str) else "".join(c["source"])
-                     for c in json.loads(PAGE.read_text())["cells"]
-                     if c["cell_type"] == "markdown")
-    steps = re.split(r"^### Step (\d)\. ", text, flags=re.M)[1:]
-    assert [int(n) for n in steps[::2]] == list(range(1, 10))
-    ids = {one.id for one in CELLS}
-    for n, step in zip(steps[::2], steps[1::2], strict=True):
-        [task] = re.findall(r"\(Task `(day7-\d-\w+)`", step)
-        assert task.startswith(f"day7-{n}-") and "*Done when*" in step
-        assert task in ids and any(one.id.startswith(f"day7-{n}-") and "own.check(" in one.source
-                                   for one in CELLS), task
+    """A heading do-N-word, a cell dayN... of that name to fill in or to run, a check, its end."""
+    cells = nbformat.read(PAGE, 4).cells
+    starts = [i for i, one in enumerate(cells) if one.id.startswith("do-")]
+    ends = [*starts[1:], next(i for i, one in enumerate(cells) if one.id == "h-common-mistakes")]
+    assert len(starts) == 9
+    for n, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
+        step = cells[start:end]
+        assert step[0].source.startswith(f"### Step {n}. ") and step[0].id.startswith(f"do-{n}-")
+        assert step[0].id.replace("do-", "day7-") in {one.id for one in step}
+        assert any(one.id.startswith(f"day7-{n}-") and "own.check(" in one.source for one in step)
+        assert step[-1].id == f"done-{n}" and step[-1].source.startswith("*Done when* ")
 
 
 def test_each_name_of_the_ledger_has_one_row_of_the_table():
