@@ -80,16 +80,14 @@ def answer(args: argparse.Namespace) -> Answer:
     if of.call is None:
         raise CallError(f"{of.title}: a formula has no code to run. Give FILE.py:KERNEL with its "
                         "arrays; predict and roof take formulas")
-    if args.inputs:
-        of = replace(of, call=with_inputs(of.call, args.inputs))
+    call = with_inputs(of.call, args.inputs) if args.inputs else of.call
     here = device.probe()
     why = here.why
     if here.runs and args.chip not in (None, here.chip):
         why = f"this is a {here.chip}, and the call asks for {args.chip}"
-    chip = args.chip or (here.chip if here.runs else None) or chip_of(args)
+    chip = chip_of(args)
     mine = counted(args, of, chip)  # before a capture: what is wrong with it costs no run
-    assert of.call is not None and mine is not None
-    call = of.call
+    assert mine is not None  # there is a call
     found = _recorded(args, call, here, chip, why)
     kept = [f"recording: {_shown(found.folder)}"] if found else []
     if found is None:

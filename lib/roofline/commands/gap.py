@@ -107,13 +107,13 @@ def answer(args: argparse.Namespace) -> Answer:
     data: dict[str, Any] = {**about(kept, on), **entries(ledger), "count_by": mine.by if (
         mine and count) else "the profile"}
     if args.lines:
-        by_line = ledger.lines()
-        lines += _by_line(by_line)
+        found = ledger.lines()
+        lines += _by_line(found)
         table = [("line", "cause", "ns", "share"), *(
             (line, cause, ns, ns / ledger.gap if ledger.gap else 0.0)
-            for line, causes in by_line.by_line.items() for cause, ns in causes.items())]
-        data["lines"] = {line: dict(causes) for line, causes in by_line.by_line.items()}
-        if [*by_line] == [""]:
+            for line, causes in found.by_line.items() for cause, ns in causes.items())]
+        data["lines"] = found.by_line
+        if [*found] == [""]:
             notes.append("the profile names no source lines; compile with debug information, or "
                          "see the stretches without --lines")
     elif args.against:
@@ -132,15 +132,14 @@ def answer(args: argparse.Namespace) -> Answer:
                          "leave the call away: each profile's own count is used then")
     else:
         lines += [*rows(ledger), "", *advice(ledger)]
-    moved = formulas.hbm_bytes(kept) if count and not window else None
-    figure = ladder(args, ledger, moved)
     page, more = lanes(args, kept, ledger)
     odd, other_work = unlike(mine, kept) if not window else ([], False)
     notes += [*ledger.notes, *odd, *more]
     lines += ["", *wrapped(notes)] if notes else []
     bad = other_work or on.wrong or (mine and mine.differs) or (
         ledger.t_best > ledger.t and kept.kind == "measured")
-    return Answer("\n".join(lines), {**data, "notes": notes}, table, figure,
+    moved = formulas.hbm_bytes(kept) if count and not window else None
+    return Answer("\n".join(lines), {**data, "notes": notes}, table, ladder(args, ledger, moved),
                   code=NO if bad else FINE, page=page)
 
 
