@@ -787,6 +787,26 @@ def test_the_profile_is_one(run):
         assert (own.start[waits] <= own.start[row]).all()
 
 
+def scaled(x, gamma):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    factor = nl.ndarray(gamma.shape, dtype=gamma.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=factor, src=gamma)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=factor)
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def test_one_number_a_partition_is_a_packet_too(tmp_path):
+    """128 packets of 4 bytes, as short as a semaphore: they are in the DMA's active time."""
+    made = predict(nki.run(scaled, ((128, 512), "bf16"), ((128, 1), "fp32"), data=False)).profile
+    assert (made.timeline.packets.nbytes == 4).sum() == 128
+    for one in (made, profile.read(write(made, tmp_path / "scaled.json"))):
+        assert all(row.agrees is not False for row in one.check().rows)
+
+
+
 @pytest.mark.parametrize("format", ["json", "parquet"])
 def test_it_is_written_and_read_as_a_profile(tmp_path, format):
     made = predict(ran(5, "attention_fused", (128, 512), (128, 512), (512, 128))).profile

@@ -253,7 +253,7 @@ def _summary(of: "Prediction", timeline: Timeline, metadata: Mapping[str, Any]) 
     ai = formulas.intensity(useful, read + written)
     sizes = {role: sum(t.nbytes for t in _tensors(of) if t.role == role) for role in ("IN", "OUT")}
     busy = {f"{name}_engine": timeline.activity(name) for name in ENGINES}
-    busy["dma"] = timeline.moving()
+    busy["dma"] = timeline.moving(traffic=False)
     every = Spans.of(np.concatenate([s.start for s in busy.values()]),
                      np.concatenate([s.end for s in busy.values()]))
     active = {name: spans.length / 1e9 for name, spans in {**busy, "total": every}.items()}
