@@ -4,6 +4,7 @@ import csv
 import html
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,6 +204,41 @@ def test_the_model_is_taken_when_asked_for_and_is_labelled_everywhere(off):
     assert "not a measurement" in Path("b.html").read_text()
 
 
+def test_a_model_takes_the_place_of_no_measurement(off, monkeypatch):
+    """Nor before the work; a measured profile takes a modelled one's, and its own kind's."""
+    assert off("capture", *COPY, "--or-model", "--write=a.json")[0] == 0
+    made = a_recording()
+    for _ in range(2):
+        assert off("capture", *COPY, "--write=a.json")[0] == 0
+        assert profile.read("a.json").kind == "measured"
+    shutil.rmtree(made.folder)
+    before = Path("a.json").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr("roofline.device.modelled", None)
+        code, out, err = off("capture", *COPY, "--or-model", "--write=a.json")
+    assert (code, out, Path("a.json").read_bytes()) == (2, "", before)
+    assert ("a.json: a measured profile is there, and this one is modelled" in same(err)
+            and "Save under another name" in same(err))
+    model = device.modelled(a_call(), "trn2").profile
+    with pytest.raises(profile.ProfileError, match="a measured profile is there"):
+        profile.write(model, "a.json")
+    assert Path("a.json").read_bytes() == before
+    measured = profile.read("a.json")
+    for format, path in (("json", "b.json"), ("parquet", "b")):
+        for kept in (model, model, measured):
+            profile.write(kept, path, format)
+        with pytest.raises(profile.ProfileError, match="a measured profile is there"):
+            profile.write(model, path, format)
+        assert profile.read(path).kind == "measured"
+
+
+def test_measured_is_said_with_whose_it_is_or_that_nobody_says():
+    bare = profile.Profile("p", "json", "", {})
+    assert bare.origin == "measured (no provenance: whose, where and when is not in the file)"
+    assert replace(bare, provenance={"label": "ours"}).origin == "measured"
+    assert replace(bare, kind="modelled").origin == "modelled"
+
+
 def test_a_recording_of_the_call_stands_in_and_is_dated(off):
     made = a_recording()
     code, out, err = off("capture", *COPY, "--write=a.json")
@@ -232,6 +268,7 @@ def test_your_count_stands_beside_and_the_call_is_repeated(off):
     assert "Next: python -m roofline profile 'my a.json' @call.txt, then gap" in same(out)
     assert code == 0 and f"your Q is {BYTES:,} B, and the source has {2 * BYTES:,} B" in same(out)
     assert "your W" not in out  # 0, as the source's
+    assert "your count plays no part here, nor in how this ends" in out
     assert "as the source's" in off("capture", "@call.txt", f"--bytes=y:{BYTES}", "--or-model")[1]
 
 

@@ -10,6 +10,7 @@ Ignores   what the time means: profile, gap
 
 import argparse
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -52,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
                         help="the cost model's profile where nothing is measured")
     parser.add_argument("--write", metavar="PROFILE.json",
                         help="the profile into a file of the profiler's own format")
-    parser.add_argument("--core", type=int, metavar="N",
+    parser.add_argument("--core", type=_core, metavar="N",
                         help="the logical core to run on; 0 unless given")
     parser.add_argument("--inputs", metavar="FILE.npz",
                         help="the arrays, by the kernel's names; otherwise drawn, never zeros")
@@ -72,9 +73,17 @@ def _positive(text: str) -> float:
     return value
 
 
+def _core(text: str) -> int:
+    if not re.fullmatch(r"\d{1,4}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{printable(text, 40)!r}; expected a whole number, 0 or "
+                                         "more")
+    return int(text)
+
+
 def answer(args: argparse.Namespace) -> Answer:
     from .. import device, profile
     from ..device.measuring import from_recording
+    from ..profile.write import refuse_others
     of = subject(args)
     assert of is not None  # the parser asks for a call
     if of.call is None:
@@ -91,6 +100,8 @@ def answer(args: argparse.Namespace) -> Answer:
     found = _recorded(args, call, here, chip, why)
     kept = [f"recording: {_shown(found.folder)}"] if found else []
     if found is None:
+        if args.write:  # a measured profile is no place for it
+            refuse_others(Path(args.write).expanduser(), "json", "modelled")
         with working(f"modelling {of.title}"):
             made = device.modelled(call, chip)
     else:
@@ -214,9 +225,10 @@ def _told(made: "Measurement", mine: Counted, kept: list[str], file: Path | None
     yours = {name: value for name, value, given in (
         ("flops", mine.hand.count.flops, mine.hand.work),
         ("hbm_bytes", mine.hand.hbm_bytes, mine.hand.transfers)) if given}
+    beside = [*mine.differs, "your count plays no part here, nor in how this ends"] if (
+        mine.differs) else ["your count is as the source's"] * bool(yours)
     lines = [repr(made), "", *(f"  {row}" for row in repr(made.profile.clocks()).splitlines()),
-             "", *wrapped(mine.differs or ["your count is as the source's"] * bool(yours)),
-             *wrapped(kept, whole=True)]
+             "", *wrapped(beside, whole=True), *wrapped(kept, whole=True)]
     rows: list[tuple[str, Cell, str, str]] = [
         *((f"{row.name} time", row.seconds, "s", made.kind) for row in clocks),
         ("W", made.count.flops, "FLOP", "derived"), ("Q", made.count.hbm_bytes, "B", "derived"),

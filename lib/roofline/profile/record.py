@@ -125,6 +125,12 @@ class Profile:
         return next((match[0] for match in found if match), "")
 
     @property
+    def origin(self) -> str:
+        """Its kind in a text; a measured one says where nobody vouches for it."""
+        return self.kind + (" (no provenance: whose, where and when is not in the file)"
+                            if self.kind == "measured" and not self.provenance else "")
+
+    @property
     def count(self) -> Count:
         """W and Q as the profiler counted them, both cores together. See `counted`."""
         return self.counted()

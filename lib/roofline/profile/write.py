@@ -51,7 +51,8 @@ def write(profile: Profile, path: Path | str, format: str = "json") -> Path:
     """Save a profile, whole or not at all; returns the path.
 
     format   "json": a file; "parquet": a directory of <Table>.parquet files
-    A file or directory that this function wrote earlier is replaced; anything else is left.
+    A file or directory that this function wrote earlier is replaced, but no other kind by a
+    modelled profile; anything else is left.
     Raises ProfileError when the path holds something else, cannot be written, or the profile is
     a window: its summary would be that of a part and its timeline that of the whole.
     """
@@ -67,7 +68,7 @@ def write(profile: Profile, path: Path | str, format: str = "json") -> Path:
     tables = _tables(profile)
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
-        refuse_others(path, format)
+        refuse_others(path, format, profile.kind)
         path.parent.mkdir(parents=True, exist_ok=True)
         (_save_json if format == "json" else _save_parquet)(tables, part)
         _move(part, path)
@@ -85,23 +86,32 @@ def write(profile: Profile, path: Path | str, format: str = "json") -> Path:
 # --- where it goes -------------------------------------------------------------------------------
 
 
-def refuse_others(path: Path, format: str) -> None:
-    """Nothing there, an empty directory, or what write() left there. Raises ProfileError."""
+def refuse_others(path: Path, format: str, kind: str = "measured") -> None:
+    """Nothing there, an empty directory, or what write() left there. Raises ProfileError.
+
+    kind   of the profile to come: a modelled one replaces modelled ones alone
+    """
     if not path.exists():
         return
     name = printable(path.name, 200)
     found = "a file that write() did not make" if path.is_file() else "a directory"
+    ours = False
     if format == "json" and path.is_file():
         with path.open("rb") as file:
-            if file.read(len(_HEAD)) == _HEAD.encode():
-                return
+            ours = file.read(len(_HEAD)) == _HEAD.encode()
     elif format == "parquet" and path.is_dir():
         other = next((file.name for file in sorted(path.iterdir()) if not _ours(file)), None)
-        if other is None:
-            return
+        ours = other is None
         found = f"a directory with {printable(other, 80)!r}, which write() did not make"
-    raise ProfileError(f"{name}: there is {found}; it was left as it is. "
-                       "Save under another name")
+    if not ours:
+        raise ProfileError(f"{name}: there is {found}; it was left as it is. "
+                           "Save under another name")
+    if kind == "modelled" and (path.is_file() or any(path.iterdir())):
+        from .read import read
+        if (there := read(path).kind) != "modelled":
+            raise ProfileError(f"{name}: a {there} profile is there, and this one is modelled: a "
+                               "model takes the place of no measurement; it was left as it is. "
+                               "Save under another name, such as model.json")
 
 
 def _ours(file: Path) -> bool:
