@@ -50,11 +50,11 @@ def answers(monkeypatch):
     return made
 
 
-def process(*words: str, stdout=subprocess.PIPE, limit: int | None = None, **env: str
+def process(*words: str, stdout=subprocess.PIPE, limit: int | None = None, python=(), **env: str
             ) -> subprocess.CompletedProcess:
-    """A run of its own; limit: bytes that it may write into a file."""
+    """A run of its own; limit: bytes that it may write into a file; python: its own options."""
     held = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))) if limit else None
-    return subprocess.run([sys.executable, "-m", "roofline", *words], stdout=stdout,
+    return subprocess.run([sys.executable, *python, "-m", "roofline", *words], stdout=stdout,
                           stderr=subprocess.PIPE, preexec_fn=held, env={**os.environ, **env})
 
 
@@ -107,11 +107,117 @@ def test_help_loads_neither_numpy_nor_matplotlib():
     (["sheet", "trn2", "--scope=chip"], "'core', 'lnc2'"),
     (["capture", "x.py:k", "--tolerance=nan"], "expected a number above 0"),
     (["capture", "x.py:k", "--timeout=soon"], "--timeout"),
+    (["capture", "x.py:k", "--or-model", "--core=-1"], "expected a whole number, 0 or more"),
+    (["predict", "x.py:k", "--against="], "against: got an empty text"),
+    (["predict", "x.py:k", "--write="], "write: got an empty text"),
+    (["roof", *CALL, "--profile="], "profile: got an empty text"),
+    (["gap", ""], "profile: got an empty text"),
+    (["count", *CALL, ""], "call: got an empty text"),
+    (["count", *CALL, "--save="], "save: got an empty text"),
+    (["count", *CALL, "--save=a.txt", "--save", ""], "save: got an empty text"),
 ])
 def test_what_cannot_be_understood_ends_with_2_and_says_what_would_do(argv, said, capsys):
     assert main(argv) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("error: ") and said in err and "Traceback" not in err
+
+
+LOUD = '''
+import os
+import sys
+
+import nki
+import tiles
+
+print("said at import")
+os.system("echo a child at import")
+sys.__stdout__.write("past sys.stdout at import\\n")
+
+
+@nki.jit
+def copy(x, elements):
+    """\x1b[2J\u202ey = x\r"""
+    print("said in the body")
+    os.system("echo a child in the body")
+    return tiles.copy(x, elements)
+
+
+'''
+COPY = ["x=128x1024:fp32", "elements=256"]
+
+
+@pytest.fixture
+def loud(here) -> list[str]:
+    """A call of a kernel that speaks while it is loaded and while it runs."""
+    (here / "loud.py").write_text(LOUD)
+    (here / "tiles.py").write_text(KERNELS.read_text())
+    return ["loud.py:copy", *COPY]
+
+
+@pytest.mark.parametrize("words", [["count"], ["roof"], ["predict"], ["capture", "--or-model"]])
+def test_stdout_is_the_answer_alone_whatever_a_kernel_prints(loud, words, capfd):
+    command, *more = words
+    assert main([command, *loud, *more, "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert "copy" in json.loads(out)["subject"]
+    for said in ("said at import", "a child at import", "said in the body",
+                 "a child in the body", "past sys.stdout at import"):
+        assert said in err
+    print("and then it is as before")
+    os.system("echo so is the file descriptor")
+    assert capfd.readouterr().out.split("\n")[:2] == [
+        "and then it is as before", "so is the file descriptor"]
+
+
+def test_stdout_is_the_answer_alone_where_sys_stdout_is_another(loud, capsys):
+    assert main(["count", *loud, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) and "said at import" in err and "said in the body" in err
+
+
+def test_stdout_is_the_answer_alone_in_a_pipe_and_with_stderr_closed(loud):
+    done = process("count", *loud, "--json")
+    assert json.loads(done.stdout) and b"a child in the body" in done.stderr
+    done = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", sys.executable, "-m", "roofline",
+                           "count", *loud, "--json"], stdout=subprocess.PIPE)
+    assert done.returncode == 0 and json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["copy", "profile", "json", "argparse", "random", "numpy"])
+def test_a_kernel_file_may_be_called_as_a_module_is(here, name):
+    """Its own imports are those beside it; nobody else's are."""
+    (here / f"{name}.py").write_text("import tiles\ncopy = tiles.copy\n")
+    (here / "tiles.py").write_text(KERNELS.read_text())
+    done = process("count", f"{name}.py:copy", *COPY, "--save=a.json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((here / "a.json").read_text())["hbm_bytes"] == 2 * 4 * 128 * 1024
+
+
+def test_what_python_starts_with_is_passed_by_with_its_own_option(here):
+    (here / "operator.py").write_text(KERNELS.read_text())
+    assert process("count", "operator.py:copy", *COPY, python=["-P"]).returncode == 0
+
+
+def test_it_runs_in_the_librarys_own_folder_without_an_install(here, monkeypatch):
+    monkeypatch.chdir(ROOT / "lib")
+    done = process("count", f"{KERNELS}:copy", *COPY, python=["-S"], PYTHONPATH=os.pathsep.join(
+        path for path in sys.path if path.endswith("site-packages")))
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_control_character_of_a_file_reaches_the_terminal(loud, here, capsys):
+    """Of its docstring, its def line, its name, its error, its source lines."""
+    odd = "a\x1b]0;taken\x07.py"
+    (here / odd).write_text(LOUD.replace("(x, elements)", "(x, elements='\x1b[31m')", 1))
+    (here / "fails.py").write_text("raise ValueError('\x1b[31mred\x9b \u202eder')\n")
+    for words in (["count", "loud.py"], ["count", odd], ["count", "fails.py"],
+                  ["count", *loud, "--lines"], ["count", odd + "x"], ["\x1b[31m"]):
+        main([*words, *["--save=a.txt", "--save=a.html"] * (words[0] == "count")])
+        out, err = capsys.readouterr()
+        saved = [path.read_text() for path in here.glob("a.[th]*")]
+        assert (out + err).strip()
+        for text in (out, err, *saved):
+            assert all(c.isprintable() for c in text.replace("\n", ""))
 
 
 # --- @file ---------------------------------------------------------------------------------------
@@ -213,6 +319,14 @@ def test_where_nothing_can_be_saved_is_told_before_the_work(here, capsys, answer
     assert Path("/dev/full").is_char_device()
 
 
+def test_why_a_new_file_in_an_input_is_refused(here, capsys):
+    (here / "tables").mkdir()
+    said = refused(["gap", "Matmul", "M=1", "tables", "--save=tables/new.csv"], capsys)
+    assert "it is in tables, an input of this command" in said
+    (here / "Matmul").mkdir()  # an op's name is no folder that is read
+    assert main(["count", *CALL, "--save=Matmul/new.csv"]) == 0
+
+
 def test_a_folder_of_a_chips_name_is_no_input(here, capsys):
     (here / "trn2").mkdir()
     assert [main(["sheet", "trn2", "--save=trn2/sheet.csv"]) for _ in range(2)] == [0, 0]
@@ -237,6 +351,10 @@ def test_a_form_that_the_answer_cannot_have_is_told_before_the_work(capsys, monk
     ["profile", "mine.json", "--save=mine.json"],
     ["gap", "mine.json", "--save=sub/../mine.json"],
     ["gap", "mine.json", "--flops=0", "--bytes=1", "--save=tables/Summary.csv", "tables"],
+    ["gap", "tables", "--save=tables/new.csv"],
+    ["gap", "Matmul", "M=1", "tables", "--save=tables/new.csv"],
+    ["roof", *CALL, "--profile=tables", "--save=tables/sub/new.csv"],
+    ["predict", "k.py:k", "--against=tables", "--write=tables/new.json"],
     ["capture", "k.py:k", "--inputs=mine.json", "--write=mine.json"],
     ["capture", "to-k.json:k", "--write=to-k.json"],
     ["capture", "k.py:k", "--write=other.json"],
@@ -244,7 +362,7 @@ def test_a_form_that_the_answer_cannot_have_is_told_before_the_work(capsys, monk
 ])
 def test_no_input_is_written_over(here, capsys, words):
     (here / "sub").mkdir()
-    (here / "tables").mkdir()
+    (here / "tables" / "sub").mkdir(parents=True)
     for name in ("mine.json", "other.json", "k.py", "tables/Summary.csv"):
         (here / name).write_text("somebody's")
     (here / "to-k.json").symlink_to("k.py")
@@ -368,6 +486,15 @@ def test_every_form_is_saved_and_is_what_it_says(here, answers, capsys):
     assert found[".png"].startswith(b"\x89PNG") and found[".svg"].lstrip().startswith(b"<svg")
     assert b"text &lt;b&gt;" in found[".html"] and b"<svg" in found[".html"]
     assert {path.name for path in here.iterdir()} == {f"a{form}" for form in answer.FORMS}
+
+
+def test_a_page_is_titled_by_its_command_and_its_subject(here, capsys):
+    assert main(["count", *CALL, "--save=a.html"]) == 0
+    assert main(["sheet", "trn1", "--save=b.html"]) == 0
+    first, second = ((here / name).read_text() for name in ("a.html", "b.html"))
+    for tag in ("title", "h1"):
+        assert f"<{tag}>roofline count: Matmul M=128 K=128 N=512</{tag}>" in first
+        assert f"<{tag}>roofline sheet: {machine.get('trn1').name}</{tag}>" in second
 
 
 def test_a_form_that_is_not_there_takes_nothing_from_the_others(here, answers, capsys):

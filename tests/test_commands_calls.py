@@ -193,6 +193,10 @@ CALL = "copies.py:copy"
     (["Matmul", "M=2", "K=4", "n=4"], ["no size n, did you mean N?"]),
     (["Matmul", "M=0", "K=4", "N=4"], ["M: expected a whole number >= 1, got 0"]),
     (["Matmul", "M=2.5", "K=4", "N=4"], ["got 2.5"]),
+    (["Matmul", "M=5/2", "K=4", "N=4"], ["got 2.5"]),
+    (["Matmul", "M=10**45", "K=4", "N=4"], ["M: expected a whole number", "'10**45'"]),
+    (["Matmul", "M=10**15", "K=10**15", "N=3"],
+     ["W is 6e+30 FLOP", "Q 2e+30 B", "at most 1e+18 of either. Take smaller sizes"]),
     (["Matmul", "M=2", "K=4", "N=4", "dtype=bf61"], ["dtype: expected one of"]),
     (["Matmul", "M=2x2:bf16", "K=4", "N=4"], ["takes numbers, not arrays"]),
     (["Attention", "L=8", "d=8", "heads=3", "kv_heads=2"], ["a divisor of heads = 3"]),
@@ -212,6 +216,14 @@ def test_an_error_names_no_op_that_takes_more_than_numbers(shell: Shell) -> None
     said = shell("count", "Nothing")[2].partition("Ops are ")[2].split(", ")
     assert {"Matmul", "MLP", "Attention", "AllReduce"} <= {*said}
     assert not {"Op", "Chain", "Custom", "Named", "Crossing", "Count"} & {*said}
+
+
+def test_a_size_of_an_op_may_be_arithmetic(shell: Shell) -> None:
+    for sizes in (("M=2*1024", "K=2**6", "N=1024//2"), ("M=2048", "K=6400/100", "N=(8+24)*16")):
+        code, out, _ = shell("count", "Matmul", *sizes, "--json")
+        said = json.loads(out)
+        assert (code, said["subject"]) == (0, "Matmul M=2048 K=64 N=512")
+        assert said["flops"] == 2 * 2048 * 64 * 512
 
 
 # --- the hand count ------------------------------------------------------------------------------

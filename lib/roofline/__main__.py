@@ -6,12 +6,17 @@ Assumes   a terminal or a pipe; JSON with --json
 Ignores   what commands do: commands/
 """
 
-import argparse
 import os
-import shlex
 import sys
+
+if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]) and not sys.flags.safe_path:
+    del sys.path[0]  # where you are, which -m puts first: a kernel's file may be called copy.py
+
+import argparse
+import shlex
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -114,21 +119,53 @@ def _run(name: str, rest: list[str]) -> int:
         return 0
     read: list[str] = []
     args = parser.parse_intermixed_args([*expanded(rest, read)])
+    for option, value in vars(args).items():
+        if value == "" or (isinstance(value, list) and "" in value):
+            raise Usage(f"{option}: got an empty text; expected a value. Give it one, or leave it "
+                        "out: a variable of the shell may be unset")
     outputs = [("--save", str(path)) for path in args.save]
     if write := getattr(args, "write", None):
         outputs.append(("--write", str(write)))
     check(outputs, [*read, *_named(args)], forms)
     args.given = rest  # as typed, for a command that says how to go on
-    answer: Answer = module.answer(args)
-    code = answer.code
+    with silent():
+        answer: Answer = module.answer(args)
+    code, about = answer.code, next((str(answer.data[key]) for key in (
+        "subject", "profile", "name", "file") if answer.data.get(key)), "")
     for path in args.save:  # one that fails takes nothing from the others, nor from the terminal
         try:
-            save(answer, path, f"roofline {name}")
+            save(answer, path, f"roofline {name}" + f": {printable(about, 200)}" * bool(about))
             tell(f"saved {printable(path, 200)}")
         except Exception as error:
             code = max(code, _ended(error))
     show(to_json(answer.data) if args.json else answer.text + "\n")
     return code
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """While somebody's code may run: stdout goes to stderr, so that it holds the answer alone.
+
+    Also what goes past sys.stdout: by os.system, or by a library in C.
+    """
+    kept = None
+    with ExitStack() as at_end, redirect_stdout(sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            sys.__stdout__.flush()  # type: ignore[union-attr]  # None: closed, and 1 is no ours
+            other = 2
+            if sys.__stderr__ is None:
+                other = os.open(os.devnull, os.O_WRONLY)
+                at_end.callback(os.close, other)
+            kept = os.dup(1)
+            os.dup2(other, 1)
+        try:
+            yield
+        finally:
+            if kept is not None:
+                with suppress(OSError, ValueError):
+                    sys.__stdout__.flush()  # type: ignore[union-attr]
+                os.dup2(kept, 1)
+                os.close(kept)
 
 
 def expanded(words: Iterable[str], read: list[str], within: tuple[str, ...] = ()
@@ -175,7 +212,8 @@ def _named(args: argparse.Namespace) -> Iterator[str]:
             if name not in ("save", "write") and isinstance(text, str) and "\0" not in text:
                 head, py, _ = text.partition(".py")
                 for one in map(os.path.expanduser, (text, head + py)):
-                    if name in ("profile", "against") or not os.path.isdir(one):
+                    if (name in ("profile", "against") or not os.path.isdir(one)
+                            or (name == "call" and text != value[0])):
                         yield one  # a folder of tables; one of a chip's or an op's name is none
 
 

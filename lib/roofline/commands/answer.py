@@ -136,8 +136,8 @@ def to_html(answer: Answer, title: str) -> str:
     from ..plot import CSS
     drawn = [one._repr_html_() for one in (answer.figure, *answer.page) if one is not None]
     body = answer.body or (
-        "\n".join(drawn) + '\n'
-        f'<pre tabindex="0" role="region" aria-label="as text">{html.escape(answer.text)}</pre>')
+        "\n".join(drawn) + '\n<pre tabindex="0" role="region" aria-label="as text">'
+        + html.escape(fit(answer.text)) + "</pre>")
     name = html.escape(title)
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -149,13 +149,19 @@ def to_html(answer: Answer, title: str) -> str:
 # --- on the terminal -----------------------------------------------------------------------------
 
 
+def fit(text: str) -> str:
+    """Without control characters but the line's end: text of files and tools, fit to be shown."""
+    return "\n".join(line if line.isprintable() else printable(line, len(line))
+                     for line in text.split("\n"))
+
+
 def show(text: str) -> None:
     """On stdout as it is here: closed, or of few characters (others become escapes).
 
     Raises SaveError where it does not take all of it; a reader that has gone, as `| head` does, is
     none.
     """
-    out = sys.stdout
+    out, text = sys.stdout, fit(text)
     if out is None:  # closed by who started this
         return
     try:
@@ -175,7 +181,7 @@ def tell(text: str) -> None:
     """On stderr, where that is still there."""
     try:
         if sys.stderr is not None:
-            print(text, file=sys.stderr, flush=True)
+            print(fit(text), file=sys.stderr, flush=True)
     except (OSError, ValueError):  # who reads it has gone; it is no answer
         pass
 
@@ -211,8 +217,7 @@ def check(outputs: Iterable[tuple[str, str]], inputs: Iterable[str], forms: Iter
                     place.exists() and os.path.exists(one) and os.path.samefile(one, place)):
                 raise SaveError(f"{what}: it is an input of this command, and would be lost. Give "
                                 "it another name")
-            if place.exists() and os.path.isdir(one) and place.is_relative_to(
-                    os.path.realpath(one)):
+            if os.path.isdir(one) and place.is_relative_to(os.path.realpath(one)):
                 raise SaveError(f"{what}: it is in {printable(one, 80)}, an input of this command. "
                                 "Save elsewhere")
         if option == "--write" and place.exists():
@@ -262,7 +267,7 @@ def save(answer: Answer, path: str, title: str) -> Path:
         if suffix in DRAWN:
             answer.figure.save(part)  # type: ignore[union-attr]  # a Picture: see suffixes
         else:
-            text = {".txt": lambda: answer.text + "\n", ".csv": lambda: to_csv(answer.table),
+            text = {".txt": lambda: fit(answer.text) + "\n", ".csv": lambda: to_csv(answer.table),
                     ".json": lambda: to_json(answer.data),
                     ".html": lambda: to_html(answer, title)}[suffix]()
             part.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")

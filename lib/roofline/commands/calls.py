@@ -35,7 +35,8 @@ CALL = """\
   FILE.py:KERNEL NAME=SHAPE:DTYPE ... NAME=VALUE ...
       a kernel, its arrays and its other parameters; what stands later in the line wins
   Op NAME=VALUE ...
-      a formula of the course: Matmul, MLP, SwiGLU, Attention, Elementwise, ...
+      a formula of the course: Matmul, MLP, SwiGLU, Attention, Elementwise, ...; a value may be
+      arithmetic, M=2*1024
   @call.txt
       the same from a file, one or more to a line; # starts a comment; paths in it count from
       where you are"""
@@ -213,7 +214,7 @@ def def_line(wanted: Mapping[str, inspect.Parameter]) -> str:
 def _op(name: str, rest: Iterable[str]) -> Subject:
     kind = getattr(ops, name)
     wanted = inspect.signature(kind).parameters
-    arrays, values = _items(rest)
+    arrays, values = _items(rest, sums=True)
     line = f"It is {name}({', '.join(map(_default, wanted.values()))})"
     for given in (*arrays, *values):
         if given not in wanted:
@@ -222,15 +223,24 @@ def _op(name: str, rest: Iterable[str]) -> Subject:
         raise CallError(f"{name}: {next(iter(arrays))}: an op takes numbers, not arrays. {line}")
     for missing in (one for one, p in wanted.items() if p.default is p.empty and one not in values):
         raise CallError(f"{name}: {missing} is missing, such as {missing}=1024. {line}")
-    return Subject(" ".join([name, *(f"{k}={v}" for k, v in values.items())]), op=kind(**values))
+    title = " ".join([name, *(f"{k}={printable(v, 40)}" for k, v in values.items())])
+    count = (op := kind(**values)).algorithmic
+    if max(count.flops, count.hbm_bytes) > MOST:
+        raise CallError(f"{title}: W is {float(count.flops):.3g} FLOP and Q "
+                        f"{float(count.hbm_bytes):.3g} B; expected at most {float(MOST):g} of "
+                        "either. Take smaller sizes")
+    return Subject(title, op=op)
 
 
 def _default(one: inspect.Parameter) -> str:
     return one.name if one.default is one.empty else f"{one.name}={one.default}"
 
 
-def _items(rest: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrays and other parameters by name; of the same name the last."""
+def _items(rest: Iterable[str], sums: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and other parameters by name; of the same name the last.
+
+    sums   2*1024 is a number; otherwise it is taken for a shape, ill written
+    """
     arrays: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
     for text in rest:
@@ -241,7 +251,9 @@ def _items(rest: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         name, value = named.groups()
         arrays.pop(name, None)
         parameters.pop(name, None)
-        if (array := _array(name, value)) is not None:
+        if sums and (number := _sum(value)) is not None:
+            parameters[name] = int(number) if number == int(number) else number
+        elif (not sums or ":" in value) and (array := _array(name, value)) is not None:
             arrays[name] = array
         else:
             parameters[name] = _value(value)
@@ -275,6 +287,14 @@ def _array(name: str, text: str) -> tuple[tuple[int, ...], str] | None:
     if not all(map(int, sizes)):
         raise CallError(f"{said}: a size of 0; each is at least 1")
     return tuple(map(int, sizes)), dtype
+
+
+def _sum(text: str) -> float | None:
+    """Of numbers with + - * / // **; None for anything else."""
+    try:
+        return _computed(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
+        return None
 
 
 def _value(text: str) -> Any:
@@ -360,9 +380,8 @@ def _labelled(text: str) -> tuple[str, str]:
 
 def _amount(text: str, unit: str, what: str) -> int:
     """A whole number of units: arithmetic, or a number with its unit."""
-    try:
-        value = _computed(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
+    value = _sum(text)
+    if value is None:
         try:
             value = units.parse(text.strip(), unit)
         except units.UnitError as error:

@@ -238,7 +238,7 @@ def told(title: str, found: Source, mine: Hand, lines: bool = False) -> Answer:
             *aligned([[shown(cell) for cell in row] for row in table], left=(0,), indent="  ")]
     if lines and found.lines:
         text += ["", *(f"  {row}" for row in repr(replace(found.lines, notes=())).splitlines())]
-    text += ["", *wrapped([*[verdict(*differs)] * beside, *found.notes])]
+    text += ["", *wrapped([*[verdict(*differs)] * beside, *found.notes], whole=True)]
     data: dict[str, Any] = {
         "subject": title, "by": found.by, "kind": "derived", "work": dict(count.work),
         "flops": count.flops, "hbm_read_bytes": count.hbm_read_bytes,

@@ -47,7 +47,8 @@ def answer(args: argparse.Namespace) -> Answer:
         lines.append("Next: python -m roofline capture CALL")
     else:
         lines += wrapped(["Next: predict and roof need no device. The page instance.md goes from "
-                          "nothing to the first measured point, and probe then says run"])
+                          "nothing to the first measured point, and probe then says run"],
+                         whole=True)
         rows = [("instance", "SDK", "NKI", "off the device", "on a device"), *(
             (row.instance, row.sdk, row.nki, ", ".join(row.off_device), row.on_device)
             for row in dict.fromkeys(matrix))]

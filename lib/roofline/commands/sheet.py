@@ -84,8 +84,8 @@ def answer(args: argparse.Namespace) -> Answer:
         with working(f"reading the recordings of {chip}"):
             measured = roofs(chip, scope)
         told, sheet = repr(measured), sheets.of(chip, scope, measured)
-    text = [repr(sheet), *["", "Recordings", *wrapped(f"  {line}" for line in told.splitlines())]
-            * bool(told)]
+    text = [repr(sheet), *["", "Recordings", *wrapped(
+        (f"  {line}" for line in told.splitlines()), whole=True)] * bool(told)]
     table = list(csv.reader(io.StringIO(sheet.csv())))
     heads = table[0]
     data = {"chip": chip, "scope": scope, "name": sheet.machine.name,
