@@ -24,7 +24,7 @@ from captures import (
 
 from roofline import gaps
 
-P, BW = 2 * 128 * 128 * 2.4, 375.0  # FLOP/ns and B/ns of one core of trn2
+P, BW, NS = 2 * 128 * 128 * 2.4e9, 375e9, 1e-9  # FLOP/s and B/s of one core of trn2
 REAL = Path(__file__).parents[2] / "shared" / "reference" / "real-profiles"
 
 told, refused = asked("gap")
@@ -47,15 +47,16 @@ def test_rows_and_t_best_are_t(shell):
     """Eight matmuls of 213 ns from 2,000 ns; the first DMA at 400, the last packet to 4,568."""
     code, data = told(shell, "p.json", *CALL)
     assert code == 0 and data["roof"] == "compute" and data["count_by"].endswith("the source")
-    assert data["t"] == pytest.approx(TOTAL) and data["t_best"] == pytest.approx(W / P)
-    assert sum(row["ns"] for row in data["rows"]) == pytest.approx(TOTAL - W / P)
+    assert data["t"] == pytest.approx(TOTAL * NS) and data["t_best"] == pytest.approx(W / P)
+    assert sum(row["time"] for row in data["rows"]) == pytest.approx(TOTAL * NS - W / P)
     found = rows(data)
-    assert found["start"]["ns"] == 400 and found["start"]["stretches"] == [[0, 0, 400]]
-    assert found["fill"]["ns"] == 1500 and found["fill"]["stretches"] == [[0, 400, 1900]]
-    assert found["tail"]["stretches"] == [[0, 2000 + 8 * 213, 4100 + 10 * 31 + 158]]
-    assert found["pipeline"]["ns"] == pytest.approx(8 * 213 - W / P)  # signed
-    assert found["rounding"]["ns"] == pytest.approx(TOTAL - 5000)
-    assert found["fill"]["share"] == pytest.approx(1500 / (TOTAL - W / P))
+    for cause, start, end in (("start", 0, 400), ("fill", 400, 1900)):
+        assert found[cause]["time"] == pytest.approx((end - start) * NS)
+        assert found[cause]["stretches_ns"] == [[0, start, end]]
+    assert found["tail"]["stretches_ns"] == [[0, 2000 + 8 * 213, 4100 + 10 * 31 + 158]]
+    assert found["pipeline"]["time"] == pytest.approx(8 * 213 * NS - W / P)  # signed
+    assert found["rounding"]["time"] == pytest.approx((TOTAL - 5000) * NS)
+    assert found["fill"]["share"] == pytest.approx(1500 * NS / (TOTAL * NS - W / P))
     assert all(row["what"] and row["try"] for row in data["rows"])
 
 
@@ -77,7 +78,7 @@ def test_t_best_is_of_the_hand_the_call_or_the_profile(shell):
 def test_the_roof_can_be_named(shell):
     _, data = told(shell, "p.json", *CALL, "--roof=memory")
     assert data["roof"] == "memory" and data["t_best"] == pytest.approx(Q / BW)
-    assert sum(row["ns"] for row in data["rows"]) == pytest.approx(TOTAL - Q / BW)
+    assert sum(row["time"] for row in data["rows"]) == pytest.approx(TOTAL * NS - Q / BW)
 
 
 def test_another_kernel_is_noticed(shell):
@@ -90,7 +91,7 @@ def test_another_kernel_is_noticed(shell):
 def test_a_window_has_its_own_t_best(shell):
     """2,000 to 2,852 ns: four matmuls in 852 ns."""
     _, data = told(shell, "p.json", *CALL, "--window=2000:2852")
-    assert data["window"] == [2000, 2852] and data["t"] == 852
+    assert data["window_ns"] == [2000, 2852] and data["t"] == pytest.approx(852 * NS)
     assert data["t_best"] == pytest.approx(W / 2 / P) and data["count_by"] == "the profile"
     assert any("whole run" in note for note in data["notes"])
     _, data = told(shell, "p.json", "--window=2,000:2,852", f"--flops={W // 4}", "--bytes=0")
@@ -98,18 +99,100 @@ def test_a_window_has_its_own_t_best(shell):
     parts = [told(shell, "p.json", f"--window={a}:{b}")[1] for a, b in
              ((0, 2852), (2852, 5000))]
     whole = told(shell, "p.json")[1]
-    assert sum(part["gap"] for part in parts) == pytest.approx(whole["gap"] - 0.4)
+    assert sum(part["gap"] for part in parts) == pytest.approx(whole["gap"] - 0.4 * NS)
+
+
+def test_a_count_of_the_whole_run_is_no_count_of_a_window(shell):
+    """In call.txt the hand count is the whole run's; of a window only another one can be."""
+    whole = (*CALL, f"--flops={W}", f"--bytes={Q}")
+    code, data = told(shell, "p.json", *whole, "--window=1900:2852")
+    assert (code, data["count_by"]) == (0, "the profile")
+    assert data["t_best"] == pytest.approx(W / 2 / P)
+    assert any("call's count is of the whole run" in note for note in data["notes"])
+    part = (*CALL, f"--flops={W // 2}", "--bytes=0")  # it differs from the source's, as it must
+    code, data = told(shell, "p.json", *part, "--window=1900:2852")
+    assert (code, data["count_by"]) == (0, "W and Q by your hand") and not data["notes"]
+    assert data["t_best"] == pytest.approx(W / 2 / P)
+    out = text(shell, "p.json", "--window=1900:2852")
+    assert "W of its matmuls, Q of all its DMA packets" in " ".join(out.split())
+
+
+CHIP = [(1000 + i, 2000 + i, {"nbytes": 65536}) for i in range(64)]  # SBUF to SBUF, 4 MiB
+
+
+def test_without_a_call_Q_is_what_crossed_HBM(tmp_path, shell):
+    """Packets on chip are DMA traffic and no Q: 4 MiB of them would take 11.2 us at HBM's rate."""
+    capture(tmp_path / "chip.json", rows={"packets": [*ROWS["packets"], *CHIP]})
+    _, data = told(shell, "chip.json")
+    assert (data["hbm_bytes"], data["work"]) == (Q, {"bf16": W})
+    assert (data["roof"], data["t_best"]) == ("compute", pytest.approx(W / P))
+    assert data["t_best"] == pytest.approx(told(shell, "chip.json", *CALL)[1]["t_best"])
+    out = text(shell, "chip.json")
+    assert "W and Q by the profiler's counters" in " ".join(out.split())
+    _, data = told(shell, "p.json", "--against=chip.json")
+    assert data["against"]["hbm_bytes"] == Q and data["against"]["t_best"] == pytest.approx(W / P)
+    _, data = told(shell, "chip.json", "--window=500:4990")  # the run's roof is the window's
+    assert data["roof"] == "compute"
+
+
+def test_an_fp32_matmul_counts_once_without_a_call(tmp_path, shell):
+    """The profiler counts both passes of it; W has it once, at the rate of fp32: P / 4."""
+    rows = [(*row[:2], {"dtype": "fp32", "passes": 2}) for row in ROWS["matmuls"]]
+    capture(tmp_path / "f.json", rows={"matmuls": rows})
+    _, data = told(shell, "f.json")
+    assert data["work"] == {"fp32": W // 2} and data["t_best"] == pytest.approx(W / 2 / (P / 4))
+
+
+def test_where_counters_are_missing_the_rows_count(tmp_path, shell):
+    kept = json.loads((tmp_path / "p.json").read_text())
+    [summary] = kept["summary"]
+    del summary["hbm_read_bytes"]
+    (tmp_path / "less.json").write_text(json.dumps(kept))
+    _, data = told(shell, "less.json")
+    assert data["hbm_bytes"] == Q and data["t_best"] == pytest.approx(W / P)
+    assert any("from SBUF to SBUF too" in note for note in data["notes"])
+
+
+def test_flops_without_instructions_are_refused(tmp_path, shell):
+    """roof refuses it, too: nothing tells what the Tensor Engine did."""
+    capture(tmp_path / "bare.json", rows={kind: () for kind in ROWS if kind != "packets"})
+    assert f"its summary has {W:,} FLOP and the file no instructions" in refused(shell, "bare.json")
+    code, data = told(shell, "bare.json", f"--flops={W}", f"--bytes={Q}", "--roof=memory")
+    assert code == 0 and data["t_best"] == pytest.approx(Q / BW)
+
+
+def test_another_number_of_cores_is_no(tmp_path, shell):
+    """All counts agree, and one core of the capture's two worked: only the scope is wrong."""
+    capture(tmp_path / "p2.json", cores=2)
+    own = (f"--flops={W}", f"--bytes={Q}")
+    assert told(shell, "p2.json", *own)[0] == 0
+    code, data = told(shell, "p2.json", *own, "--lnc=2")
+    assert code == 1 and any("different scopes" in note for note in data["notes"])
+
+
+@pytest.mark.parametrize(("first", "other", "advice"), [
+    ("p.json", "m.json", "Capture the old code, or hold a prediction of the new one against it"),
+    ("m.json", "p.json", "Predict the old code with --write")])
+def test_kinds_that_differ_are_said_with_what_helps(first, other, advice, shell):
+    assert shell("predict", *CALL, "--write=m.json")[0] == 0
+    code, data = told(shell, first, f"--against={other}", "--save=d.csv")
+    assert code == 0
+    [note] = [note for note in data["notes"] if "the model's error" in note]
+    assert f"{advice} to see the change alone" in note
+    with open("d.csv", newline="") as file:
+        [kinds] = {(row["before_kind"], row["after_kind"]) for row in csv.DictReader(file)}
+    assert kinds == (data["against"]["kind"], data["kind"])
 
 
 def test_by_source_line(shell):
     out = text(shell, "p.json", *CALL, "--lines")
     assert "product.py:18" in out and "(no line)" in out and "gap, the sum of the lines" in out
     _, data = told(shell, "p.json", *CALL, "--lines", "--save=l.csv")
-    total = sum(ns for causes in data["lines"].values() for ns in causes.values())
-    assert total == pytest.approx(TOTAL - W / P)
+    total = sum(s for causes in data["lines"].values() for s in causes.values())
+    assert total == pytest.approx(TOTAL * NS - W / P)
     with open("l.csv", newline="") as file:
         table = list(csv.DictReader(file))
-    assert sum(float(row["ns"]) for row in table) == pytest.approx(TOTAL - W / P)
+    assert sum(float(row["time_s"]) for row in table) == pytest.approx(TOTAL * NS - W / P)
 
 
 def test_without_lines_it_says_so(tmp_path, shell):
@@ -124,12 +207,14 @@ def test_against_an_earlier_profile(tmp_path, shell):
             for kind, some in ROWS.items()}
     capture(tmp_path / "late.json", rows={**late, "control": [(5999, 6000)]}, total=TOTAL + 1000)
     code, data = told(shell, "p.json", *CALL, "--against=late.json", "--save=d.csv")
-    assert code == 0 and data["t"] - data["against"]["t"] == pytest.approx(-1000)
-    assert data["change"]["start"] == -1000 and data["t_best"] == data["against"]["t_best"]
+    assert code == 0 and data["t"] - data["against"]["t"] == pytest.approx(-1e-6)
+    assert data["change"]["start"] == pytest.approx(-1e-6)
+    assert data["t_best"] == data["against"]["t_best"]
     with open("d.csv", newline="") as file:
         table = {row["cause"]: row for row in csv.DictReader(file)}
-    assert float(table["start"]["before_ns"]) == 1400 and float(table["start"]["after_ns"]) == 400
-    assert sum(float(row["change_ns"]) for row in table.values()) == pytest.approx(-1000)
+    assert float(table["start"]["before_s"]) == pytest.approx(1400 * NS)
+    assert float(table["start"]["after_s"]) == pytest.approx(400 * NS)
+    assert sum(float(row["change_s"]) for row in table.values()) == pytest.approx(-1e-6)
     out = text(shell, "p.json", *CALL, "--against=late.json")
     assert "late.json -> p.json" in out and "-1 us  start" in out
     assert "+0 s" not in out and re.search(r" 0 s  T_best", out)
@@ -167,13 +252,15 @@ def test_csv_sums_to_the_gap_and_has_each_stretch(shell):
     _, data = told(shell, "p.json", *CALL, "--save=g.csv", "--save=g.json", "--save=g.txt")
     with open("g.csv", newline="") as file:
         table = list(csv.DictReader(file))
-    assert list(table[0]) == ["cause", "ns", "share", "core", "start_ns", "end_ns"]
-    causes = [row for row in table if row["ns"]]
-    assert sum(float(row["ns"]) for row in causes) == pytest.approx(data["gap"])
+    assert list(table[0]) == [
+        "cause", "kind", "time_s", "share", "core", "start_ns", "end_ns"]
+    assert {row["kind"] for row in table} == {"measured"}
+    causes = [row for row in table if row["time_s"]]
+    assert sum(float(row["time_s"]) for row in causes) == pytest.approx(data["gap"])
     assert sum(float(row["share"]) for row in causes) == pytest.approx(1)
     places = [[row["cause"], *map(int, (row["core"], row["start_ns"], row["end_ns"]))]
-              for row in table if not row["ns"]]
-    assert places == [[row["cause"], *one] for row in data["rows"] for one in row["stretches"]]
+              for row in table if not row["time_s"]]
+    assert places == [[row["cause"], *one] for row in data["rows"] for one in row["stretches_ns"]]
     assert json.loads(Path("g.json").read_text()) == data
     assert "T = gap + T_best" in Path("g.txt").read_text()
 
@@ -215,6 +302,8 @@ def test_names_and_lines_stay_text(tmp_path, shell):
     (("p.json", "--roof=cache"), "invalid choice"),
     (("p.json", "--lines", "--against=p.json"), "not allowed with"),
     (("p.json", "--against=nowhere.json"), "nowhere.json: no such file"),
+    (("p.json", "--against=notes.txt"), "a profile such as before.json that `capture --write`"),
+    (("p.json", "--against=notes.txt"), "place of its own, as @notes.txt"),
     (("p.json", "--chip=trn1"), "--chip=trn1 is another chip"),
     (("p.json", "--flops=8"), "--flops without --bytes"),
     (("p.json", "product.py:product"), "missing"),
@@ -252,16 +341,16 @@ def test_parquet_says_the_same(tmp_path, shell):
 @pytest.mark.skipif(not REAL.is_dir(), reason="no real profile here")
 def test_a_real_capture(shell):
     """A published capture of attention in bf16, S = 512, d = 128; its second product is fp32."""
-    S, d, p1 = 512, 128, 2 * 128 * 128 * 2.4
+    S, d, p1 = 512, 128, P
     code, data = told(shell, str(REAL / "trn2-lnc2-attn-fused-bf16-s512.full.json"),
                       f"--flops={2 * S * S * d}", f"--flops=fp32:{2 * S * S * d}",
                       f"--bytes={4 * S * d * 2}")
     assert code == 0 and data["scope"] == "core" and data["kind"] == "measured"
     assert data["t_best"] == pytest.approx(2 * S * S * d / p1 * (1 + 4))
-    assert sum(row["ns"] for row in data["rows"]) + data["t_best"] == pytest.approx(36351.609)
+    assert sum(row["time"] for row in data["rows"]) + data["t_best"] == pytest.approx(36.351609e-6)
     found = rows(data)
-    assert found["start"]["stretches"] == [[0, 0, 13704]]
-    assert found["transposes"]["stretches"] == [[0, 17234, 17819], [0, 22573, 26042]]
+    assert found["start"]["stretches_ns"] == [[0, 0, 13704]]
+    assert found["transposes"]["stretches_ns"] == [[0, 17234, 17819], [0, 22573, 26042]]
     assert set(found) <= set(gaps.CAUSES)
 
 
@@ -270,4 +359,8 @@ def test_a_copy_of_ones_own(shell):
     assert shell("predict", *COPY, "--write=c.json")[0] == 0
     code, data = told(shell, "c.json", *COPY)
     assert (code, data["kind"], data["roof"]) == (0, "modelled", "memory")
-    assert sum(row["ns"] for row in data["rows"]) == pytest.approx(data["t"] - data["t_best"])
+    for more in ((), ("--lines",)):
+        assert shell("gap", "c.json", *more, "--save=c.csv")[0] == 0
+        with open("c.csv", newline="") as file:
+            assert {row["kind"] for row in csv.DictReader(file)} == {"modelled"}
+    assert sum(row["time"] for row in data["rows"]) == pytest.approx(data["t"] - data["t_best"])

@@ -12,6 +12,7 @@ from captures import (
     COPIED,
     COPY,
     READ,
+    ROWS,
     TOTAL,
     WRITTEN,
     Q,
@@ -25,7 +26,7 @@ from captures import (
 from recordings import book, record
 from timelines import timeline
 
-from roofline import machine, nki
+from roofline import machine, nki, units
 from roofline.device import launch, store
 from roofline.device.plausibility import Flag
 
@@ -49,6 +50,95 @@ def test_a_kernel_is_counted_and_entitled(shell):
     roofs = data["roofs"]
     assert roofs["P bf16"]["value"] == P and roofs["BW HBM"]["value"] == BW
     assert all(roof["kind"] in machine.KINDS and roof["source"] for roof in roofs.values())
+
+
+# --- work of other engines ------------------------------------------------------------------------
+
+R, D_ = 512, 1024
+NO_MATMUL = {  # call -> elements of its largest tensor, Q, FLOPs of its formula
+    ("Softmax", f"rows={R}", f"D={D_}"): (R * D_, 4 * 2 * R * D_, 5 * R * D_),
+    ("Softmax", f"rows={R}", f"D={D_}", "dtype=bf16"): (R * D_, 2 * 2 * R * D_, 5 * R * D_),
+    ("RMSNorm", f"rows={R}", f"D={D_}"): (R * D_, 4 * (2 * R * D_ + D_), 4 * R * D_),
+    ("LayerNorm", f"rows={R}", f"D={D_}"): (R * D_, 4 * (2 * R * D_ + 2 * D_), 7 * R * D_),
+    ("Add", f"n={R}"): (R, 4 * 3 * R, R),
+    ("Dot", f"n={R}"): (R, 4 * 2 * R, 2 * R),
+    ("SpMV", f"rows={R}", f"nonzeros={4 * R}"): (4 * R, 4 * (8 * R + R + 1 + 2 * R), 8 * R),
+}
+VECTOR = {"dtype=bf16": 512 * 0.96e9, "": 256 * 0.96e9}  # elements a second, one core of trn2
+SCALAR = 128 * 1.2e9
+
+
+@pytest.mark.parametrize("call", NO_MATMUL, ids=" ".join)
+def test_an_op_without_matmuls_has_no_compute_roof(call, shell):
+    """The fourth common mistake: the Tensor Engine's P is no roof of a Vector Engine's work."""
+    elements, traffic, formula = NO_MATMUL[call]
+    code, data = told(shell, *call, "--chip=trn2")
+    assert (code, data["flops"], data["work"]) == (0, 0, {})
+    assert sum(data["other_work"].values()) == formula and data["hbm_bytes"] == traffic
+    assert data["times"]["compute"] == 0 and [*data["roofs"]] == ["BW HBM"]
+    assert data["t_best"] == data["t_worst"] == pytest.approx(traffic / BW)
+    vector, scalar = data["engines"]
+    assert vector["value"] == pytest.approx(VECTOR["dtype=bf16" if "dtype=bf16" in call else ""])
+    assert scalar["value"] == pytest.approx(SCALAR)
+    for engine in (vector, scalar):
+        assert engine["elements"] == elements
+        assert engine["pass"] == pytest.approx(elements / engine["value"])
+    code, text, _ = shell("roof", *call, "--chip=trn2")
+    flat = " ".join(text.split())
+    assert code == 0 and "no compute roof" in flat and "TFLOP/s" not in flat
+    assert "T compute" not in flat and "ridge" not in flat and "at least; not in T_best" in flat
+    most = units.significant(traffic / BW / vector["pass"], 3)
+    assert f"no more than {most} passes on the Vector Engine" in flat
+
+
+def test_every_op_is_on_one_side():
+    """A new op without matmuls has to be told apart from the others."""
+    from roofline import ops
+    from roofline.commands import calls, matched
+    known = {name for name in ops.__all__ if calls._is_op(getattr(ops, name))}
+    matmuls = {"Matmul", "Linear", "MLP", "SwiGLU", "Attention", "DecodeAttention",
+               "LatentDecodeAttention", "MoE"}
+    assert known == matmuls | {kind.__name__ for kind in matched._NO_MATMUL}
+
+
+def test_a_hand_count_of_it_agrees_with_either(shell):
+    call = ("Softmax", f"rows={R}", f"D={D_}", "--chip=trn2")
+    for flops in (0, 5 * R * D_):
+        code, data = told(shell, *call, f"--flops={flops}")
+        assert (code, data["flops"]) == (0, 0)
+    code, data = told(shell, *call, "--flops=7")
+    assert (code, data["flops"]) == (1, 0) and any("your W is 7" in one for one in data["notes"])
+
+
+def test_activations_beside_matmuls_are_no_work_of_the_tensor_engine(shell):
+    sizes = ("MLP", "B=256", "D=512", "F=1024")
+    _, plain = told(shell, *sizes)
+    code, data = told(shell, *sizes, "activation_flops=9")
+    assert (code, data["work"]) == (0, {"bf16": 4 * 256 * 512 * 1024})
+    assert data["other_work"] == {"bf16": 9 * 256 * 1024}
+    assert data["t_best"] == plain["t_best"] and not plain["other_work"]
+
+
+def test_a_kernel_without_matmuls_names_the_other_engines(shell):
+    code, text, _ = shell("roof", *COPY, "--chip=trn2")
+    flat = " ".join(text.split())
+    assert code == 0 and "another engine may be the roof" in flat
+    assert "Vector Engine 491.5 Gelement/s" in flat and "Scalar Engine 153.6 Gelement/s" in flat
+    assert "elements of a pass, times the passes, over the rate" in flat
+
+
+def test_a_collective_has_the_link_for_a_roof(shell):
+    """All-reduce between two chips: each sends 2 (c - 1) / c of n, reads n and writes n, bf16."""
+    n, link = 10**6, 1280e9
+    code, data = told(shell, "AllReduce", f"n={n}", "--chip=trn2")
+    assert (code, data["scope"], data["binds"]) == (0, "device", "link")
+    assert data["times"]["link"] == data["t_best"] == pytest.approx(2 * n / link)
+    assert data["times"]["HBM"] == pytest.approx(4 * n / 3e12) and data["times"]["compute"] == 0
+    assert data["roofs"]["BW link"]["value"] == link and data["link_bytes"] == 2 * n
+    text = " ".join(shell("roof", "AllReduce", f"n={n}", "--chip=trn2")[1].split())
+    assert "the link to other chips binds" in text and "all 4 links together" in text
+    _, data = told(shell, "AllGather", f"n={n}", "--chip=trn1")  # p n / 2 sent, 384 GB/s
+    assert data["times"]["link"] == pytest.approx(n / 384e9) and data["binds"] == "HBM"
 
 
 def test_hand_counts_need_no_call(shell):
@@ -154,8 +244,27 @@ def test_other_bytes_of_the_profiler_are_a_hollow_mark(shell):
     svg = Path("r.svg").read_text()
     (right, *_, solid), (left, *_, hollow) = sorted(drops(svg), reverse=True)
     assert left < right and (solid, hollow) == (False, True)  # more bytes, less intensity
-    assert "hollow: I by the profile" in svg
+    assert "hollow: at the bytes moved" in svg
     assert any(f"+{WRITTEN:,} B against Q by your hand" in note for note in data["notes"])
+
+
+def test_passes_of_fp32_are_no_hollow_mark(tmp_path, shell):
+    """The profiler prints twice the intensity, since each pass counts; the same bytes moved."""
+    rows = [(*row[:2], {"dtype": "fp32", "passes": 2}) for row in ROWS["matmuls"]]
+    capture(tmp_path / "f.json", rows={"matmuls": rows})
+    own = (f"--flops=fp32:{W // 2}", f"--bytes={Q}", "--profile=f.json")
+    code, data = told(shell, *own, "--save=r.svg")
+    assert code == 0 and data["ran"]["at_its_bytes"] is None
+    svg = Path("r.svg").read_text()
+    assert len(drops(svg)) == 1 and "hollow" not in svg
+    [note] = [note for note in data["notes"] if "the profiler prints an intensity" in note]
+    for I in (W / Q, W / 2 / Q):
+        assert units.show(I, "FLOP/B", 4) in note
+    assert f"{W // 2:,} of its are further passes of fp32 matmuls" in note
+    _, out, _ = shell("profile", "f.json", *own[:2])
+    assert "the profiler prints an intensity" in out
+    _, data = told(shell, f"--flops=fp32:{W // 2}", f"--bytes={READ}", "--profile=f.json")
+    assert data["ran"]["at_its_bytes"]["intensity"] == W / 2 / Q  # hand W, bytes moved
 
 
 def test_a_kernel_without_flops_has_times_only(shell):
@@ -174,8 +283,8 @@ def test_without_flops_a_profile_gives_a_ladder_in_time(tmp_path, shell):
     code, data = told(shell, f"--bytes={Q}", "--profile=c.json", "--save=c.svg")
     assert code == 0 and data["ledger"]["roof"] == "memory" and data["ran"]["mfu"] is None
     assert "Time after each cause" in Path("c.svg").read_text()
-    assert sum(row["ns"] for row in data["ledger"]["rows"]) == pytest.approx(
-        TOTAL - 1e9 * Q / BW)
+    assert sum(row["time"] for row in data["ledger"]["rows"]) == pytest.approx(
+        TOTAL / 1e9 - Q / BW)
 
 
 def test_no_bytes_no_place(shell):
@@ -193,9 +302,9 @@ def test_time_rate_and_mfu_are_of_the_profile(shell):
     assert ran["rate"] == pytest.approx(W / t) and ran["mfu"] == pytest.approx(W / t / P)
     assert ran["of_entitled"] == pytest.approx(W / P / t) and ran["at_its_bytes"] is None
     ledger = data["ledger"]
-    assert ledger["gap"] == pytest.approx(TOTAL - 1e9 * W / P)
-    assert sum(row["ns"] for row in ledger["rows"]) == pytest.approx(ledger["gap"])
-    starts = {row["cause"]: row["stretches"] for row in ledger["rows"]}
+    assert ledger["gap"] == pytest.approx(TOTAL / 1e9 - W / P)
+    assert sum(row["time"] for row in ledger["rows"]) == pytest.approx(ledger["gap"])
+    starts = {row["cause"]: row["stretches_ns"] for row in ledger["rows"]}
     assert starts["start"] == [[0, 0, 400]] and starts["fill"] == [[0, 400, 1900]]
     code, text, _ = shell("roof", *CALL, "--profile=p.json")
     assert code == 0
@@ -213,6 +322,10 @@ def test_modelled_says_so(shell):
     assert code == 0 and data["ran"]["kind"] == "modelled"
     assert "modelled" in Path("m.svg").read_text()
     assert "measured" not in Path("m.svg").read_text()
+    _, text, _ = shell("roof", *CALL, "--profile=m.json")
+    assert "modelled, total time of the profile" in text and "measured" not in text
+    _, text, _ = shell("roof", *CALL, "--profile=p.json")
+    assert "measured, total time of the profile" in text and "modelled" not in text
 
 
 def test_a_summary_gives_a_point_and_says_why_no_ledger(tmp_path, shell):
@@ -232,10 +345,13 @@ def test_a_core_of_a_pair_that_worked_alone_is_a_core(tmp_path, shell):
     capture(tmp_path / "p2.json", cores=2)
     code, data = told(shell, *CALL, "--profile=p2.json")
     assert code == 0 and data["scope"] == "core"
-    assert data["t_best"] * 1e9 == pytest.approx(data["ledger"]["t_best"]) == pytest.approx(
-        1e9 * W / P)
+    assert data["t_best"] == pytest.approx(data["ledger"]["t_best"]) == pytest.approx(W / P)
     assert any("one of them worked" in note for note in data["notes"])
     code, data = told(shell, *CALL, "--profile=p2.json", "--lnc=2")
+    assert code == 1 and any("different scopes" in note for note in data["notes"])
+    own = (f"--flops={W}", f"--bytes={Q}", "--profile=p2.json")  # of which nothing else differs
+    assert told(shell, *own)[0] == 0
+    code, data = told(shell, *own, "--lnc=2")
     assert code == 1 and any("different scopes" in note for note in data["notes"])
 
 
@@ -264,6 +380,8 @@ def test_a_recording_is_a_profile_with_flags(book, shell):
     code, data = told(shell, *COPY, f"--profile={folder}")
     assert code == 1 and data["ran"]["flags"] == ["cold: the first execution"]
     assert data["ran"]["recorded"].startswith("synthetic")
+    [kept] = [name for name in store.PROFILES if (store.home() / made.name / name).exists()]
+    assert told(shell, *COPY, f"--profile={folder}/{kept}")[1]["ran"] == data["ran"]
     assert "recording of copy" in refused(shell, *CALL, f"--profile={folder}")
     other = (COPY[0], "x=512x1024:bf16")
     assert "256x1024" in refused(shell, *other, f"--profile={folder}")
@@ -305,6 +423,8 @@ def test_names_stay_text(tmp_path, shell):
     ((), "Give a kernel's call, an op, or --flops and --bytes"),
     (("--flops=8",), "--flops without --bytes"),
     (("--flops=8", "--bytes=x:fish"), "--bytes x:fish"),
+    (("AllReduce", "n=1024", "--profile=p.json"), "a collective is of whole chips, and a profile"),
+    (("AllReduce", "n=1024", "--lnc=2"), "a collective is of whole chips, and --lnc"),
     (("--flops=8", "--bytes=4", "--bw=397"), "in which unit"),
     (("--flops=8", "--bytes=4", "--bw=397 TFLOPS"), "expected a bandwidth"),
     (("--flops=8", "--bytes=4", "--bw=0 GB/s"), "above 0"),

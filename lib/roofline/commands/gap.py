@@ -20,7 +20,6 @@ from .answer import FINE, NO, Answer, Cell
 from .calls import CALL, CallError, subject
 from .calls import add as add_call
 from .matched import (
-    Counted,
     Scope,
     about,
     add_session,
@@ -48,13 +47,13 @@ calls
 
 examples
   python -m roofline gap timeline.json
-      T_best from the work and bytes that the profile shows; each cause, its stretches in ns
+      T_best from the profiler's own counts of W and HBM bytes; each cause, its stretches in ns
   python -m roofline gap timeline.json @call.txt
       T_best from the kernel's own count
   python -m roofline gap timeline.json --flops=2*2048*1024*4096 --bytes=29360128
       T_best from your count
   python -m roofline gap timeline.json --window=17234:28559
-      only what lies between two moments, ns
+      only what lies between two moments, ns; --flops and --bytes are then of that part
   python -m roofline gap timeline.json --lines
       by line of the kernel's source, where the profile names lines
   python -m roofline gap after.json @call.txt --against=before.json
@@ -65,7 +64,7 @@ examples
 Rows and T_best sum to T. A row without a stretch lies nowhere on the timeline: it is how much
 faster or slower than the roof all of it ran."""
 MOST = 3  # stretches that a line of text names, causes that get advice
-COLUMNS = ("cause", "ns", "share", "core", "start_ns", "end_ns")
+COLUMNS = ("cause", "kind", "time_s", "share", "core", "start_ns", "end_ns")
 DRAWS = True
 
 
@@ -90,44 +89,53 @@ def answer(args: argparse.Namespace) -> Answer:
     of, kept = subject(args), taken(args.profile, args.session)
     on = scope(args, of, kept)
     mine = counted(args, of, on.chip)
-    notes = list(on.notes)
-    count, roof = mine.count if mine else None, args.roof
-    if window and of and count:  # of a part only a hand count can be
-        roof = roof or _binding(on, count)
-        if not mine or not mine.hand.transfers or not mine.hand.work:
-            count = None
-            notes.append("the call's count is of the whole run: T_best of the window is of the "
-                         "work and bytes in it; --flops and --bytes of the window give another")
+    notes, roof = list(on.notes), args.roof
+    if mine and window and of and not (mine.hand.work and mine.hand.transfers and mine.differs):
+        roof = roof or _binding(on, mine.count)  # of a part only another count by hand can be
+        mine = None
+        notes.append("the call's count is of the whole run: T_best of the window is of the work "
+                     "and bytes in it; --flops and --bytes of the window give another")
+    count, whose = (mine.count, mine.named) if mine else (None, "")
+    if mine is None:
+        count, whose, more = seen(kept, on)
+        roof = roof or (_binding(on, count) if count else None)
+        if window:
+            count, whose, more = None, "W of its matmuls, Q of all its DMA packets, on chip too", []
+        notes += more
     if window:
         kept = kept.window(*window)
     ledger = made(kept, on, count, roof)
-    if mine:
-        notes += mine.differs
-    lines, table = _head(ledger, mine if count else None, kept), stretches(ledger)
-    data: dict[str, Any] = {**about(kept, on), **entries(ledger), "count_by": mine.by if (
-        mine and count) else "the profile"}
+    differs = mine.differs if mine and not window else ()
+    notes += differs
+    lines, table = _head(ledger, whose, kept), stretches(ledger)
+    data: dict[str, Any] = {**about(kept, on), **entries(ledger),
+                            "count_by": mine.by if mine else "the profile"}
     if args.lines:
         found = ledger.lines()
         lines += _by_line(found)
-        table = [("line", "cause", "ns", "share"), *(
-            (line, cause, ns, ns / ledger.gap if ledger.gap else 0.0)
+        table = [("line", "cause", "kind", "time_s", "share"), *(
+            (line, cause, kept.kind, ns / 1e9, ns / ledger.gap if ledger.gap else 0.0)
             for line, causes in found.by_line.items() for cause, ns in causes.items())]
-        data["lines"] = found.by_line
+        data["lines"] = {line: {cause: ns / 1e9 for cause, ns in causes.items()}
+                         for line, causes in found.by_line.items()}
         if [*found] == [""]:
             notes.append("the profile names no source lines; compile with debug information, or "
                          "see the stretches without --lines")
     elif args.against:
         other = taken(args.against)
         there = scope(args, of, other)
-        was = made(other.window(*window) if window else other, there, count, ledger.roof)
+        theirs, _, own = (count, "", []) if mine else seen(other, there)
+        if window:
+            other, own, theirs = other.window(*window), [], theirs if mine else None
+        was = made(other, there, theirs, ledger.roof)
         change, more = against(ledger, was)
         lines += repr(change).splitlines()
-        table = changed(change)
+        table = changed(ledger, was)
         data |= {"against": {**about(other, there), **entries(was)},
-                 "change": {cause: change[cause] for cause in change.causes}}
-        notes += [*(f"{other.name}: {note}" for note in (*there.notes, *was.notes)
-                    if note not in notes), *more]
-        if count:
+                 "change": {cause: change[cause] / 1e9 for cause in change.causes}}
+        notes += [*(f"{other.name}: {note}" for note in (
+            *there.notes, *own, *was.notes) if note not in notes), *more]
+        if mine:
             notes.append("both T_best are of the same count; where the change changed W or Q, "
                          "leave the call away: each profile's own count is used then")
     else:
@@ -136,11 +144,40 @@ def answer(args: argparse.Namespace) -> Answer:
     odd, other_work = unlike(mine, kept) if not window else ([], False)
     notes += [*ledger.notes, *odd, *more]
     lines += ["", *wrapped(notes)] if notes else []
-    bad = other_work or on.wrong or (mine and mine.differs) or (
+    bad = other_work or on.wrong or differs or (
         ledger.t_best > ledger.t and kept.kind == "measured")
-    moved = formulas.hbm_bytes(kept) if count and not window else None
+    moved = formulas.hbm_bytes(kept) if mine and not window else None
     return Answer("\n".join(lines), {**data, "notes": notes}, table, ladder(args, ledger, moved),
                   code=NO if bad else FINE, page=page)
+
+
+def seen(kept: "Profile", on: Scope) -> tuple[Count | None, str, list[str]]:
+    """W and Q by the profiler's own counters, whose they are, and why they cannot be had.
+
+    Its HBM bytes, which packets between two places on chip are none of; W without transposes, an
+    fp32 matmul once. None: the ledger takes those of the rows.
+    Raises CallError where there are FLOPs and no row that tells of one.
+    """
+    from ..gaps.rates import Rates
+    from ..profile import ProfileError, formulas
+    of, flops = kept.timeline, formulas.number(kept, "hardware_flops") or 0
+    if of is not None and of.working and not len(of.instructions) and flops:
+        raise CallError(f"{printable(kept.name, 60)}: its summary has {int(flops):,} FLOP and the "
+                        "file no instructions, so nothing tells what the Tensor Engine did. "
+                        "Capture the instructions too, or give --flops and --bytes with "
+                        "--roof=memory")
+    try:
+        count = kept.counted()
+    except ProfileError as error:
+        return None, "W and Q as the rows show them", [
+            f"the profiler's counters do not give W and Q ({error}); so W is that of the matmul "
+            "rows, and Q that of all DMA packets, from SBUF to SBUF too. --flops and --bytes or "
+            "the call give others"]
+    if not (count.flops or count.hbm_bytes):
+        return None, "W and Q as the rows show them", []
+    named = Rates(on.machine).named
+    return Count({named(dtype): w for dtype, w in count.work.items()}, count.hbm_read_bytes,
+                 count.hbm_write_bytes), "W and Q by the profiler's counters", []
 
 
 def made(kept: "Profile", on: Scope, count: Count | None, roof: str | None = None) -> "Ledger":
@@ -166,9 +203,10 @@ def against(ledger: "Ledger", was: "Ledger") -> tuple["Difference", list[str]]:
     """What changed from an earlier ledger, and what to know before one believes it."""
     notes, before = [], printable(was.name, 60)
     if was.kind != ledger.kind:
+        advice = ("Predict the old code with --write" if ledger.kind == "modelled" else
+                  "Capture the old code, or hold a prediction of the new one against it")
         notes.append(f"{before} is {was.kind}, and this is {ledger.kind}: the difference holds the "
-                     "model's error, too. Predict the old code with --write to see the change "
-                     "alone")
+                     f"model's error, too. {advice} to see the change alone")
     if was.machine.name != ledger.machine.name:
         notes.append(f"they are of different machines: {was.machine.name}, {ledger.machine.name}")
     if was.count.work != ledger.count.work:
@@ -202,12 +240,11 @@ def _binding(on: Scope, count: Count) -> str | None:
 # --- as text --------------------------------------------------------------------------------------
 
 
-def _head(of: "Ledger", mine: Counted | None, kept: "Profile") -> list[str]:
-    whose = mine.named if mine else "W and Q as the profile shows them"
+def _head(of: "Ledger", whose: str, kept: "Profile") -> list[str]:
     count, over = of.count, len(of.cores)
     cores = f"; mean of cores {' and '.join(map(str, of.cores))}" * (over > 1)
     part = f" from {of.window[0]:,} to {of.window[1]:,} ns" if of.window else ""
-    return [*wrapped([f"{printable(of.name, 60)}{part}: {of.kind}, {kept.format}, on "
+    return [*wrapped([f"{printable(of.name, 60)}{part}: {kept.origin}, {kept.format}, on "
                       f"{of.machine.name}{cores}",
                       f"T       {amount(of.t / 1e9, 's')}, "
                       + ("the window" if of.window else "total time of the profile"),
@@ -284,27 +321,29 @@ def _by_line(of: "Lines") -> list[str]:
 
 
 def entries(of: "Ledger") -> dict[str, Any]:
-    """The ledger in ns, FLOP and B: every cause with all its stretches (core, start, end)."""
-    return {"t": of.t, "t_best": of.t_best, "gap": of.gap, "unit": "ns", "roof": of.roof,
+    """The ledger in s, FLOP and B: every cause with all its stretches, (core, start, end) in ns."""
+    return {"t": of.t / 1e9, "t_best": of.t_best / 1e9, "gap": of.gap / 1e9, "roof": of.roof,
             "work": dict(of.count.work), "hbm_bytes": of.count.hbm_bytes,
-            "window": list(of.window) if of.window else None, "working": list(of.cores),
-            "rows": [{"cause": row.cause, "ns": row.time, "share": row.share, "what": row.what,
-                      "try": row.try_, "instructions": int(row.events.instructions.size),
+            "window_ns": list(of.window) if of.window else None, "working": list(of.cores),
+            "rows": [{"cause": row.cause, "time": row.time / 1e9, "share": row.share,
+                      "what": row.what, "try": row.try_,
+                      "instructions": int(row.events.instructions.size),
                       "packets": int(row.events.packets.size),
-                      "stretches": [list(map(int, one)) for one in row.stretches]}
+                      "stretches_ns": [list(map(int, one)) for one in row.stretches]}
                      for row in of.rows]}
 
 
 def stretches(of: "Ledger") -> list[Sequence[Cell]]:
-    """A line a cause with its ns, then a line a stretch of it without: ns sum to the gap."""
+    """A line a cause with its time, then a line a stretch of it without: they sum to the gap."""
     table: list[Sequence[Cell]] = [COLUMNS]
     for row in of.rows:
-        table.append((row.cause, row.time, row.share, None, None, None))
-        table += [(row.cause, None, None, *map(int, one)) for one in row.stretches]
+        table.append((row.cause, of.kind, row.time / 1e9, row.share, None, None, None))
+        table += [(row.cause, of.kind, None, None, *map(int, one)) for one in row.stretches]
     return table
 
 
-def changed(of: "Difference") -> list[Sequence[Cell]]:
-    """A line a cause: before, after, and what it took more; ns."""
-    return [("cause", "before_ns", "after_ns", "change_ns"), *(
-        (cause, was, now, now - was) for cause, (was, now) in of.causes.items())]
+def changed(ledger: "Ledger", was: "Ledger") -> list[Sequence[Cell]]:
+    """A line a cause: before, after, and what it took more, s; the kinds of both profiles."""
+    return [("cause", "before_kind", "after_kind", "before_s", "after_s", "change_s"), *(
+        (cause, was.kind, ledger.kind, then / 1e9, now / 1e9, (now - then) / 1e9)
+        for cause, (then, now) in (ledger - was).causes.items())]

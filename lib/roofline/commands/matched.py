@@ -9,8 +9,8 @@ Ignores   what is asked of them: each command's own business
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from .. import ops
 from ..count import Count
 from ..machine import Machine
 from ..table import printable
+from ..units import amount
 from .calls import CHIPS, CallError, Hand, Subject, chip_of, hand
 from .working import working
 
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from ..profile import Profile
 
 _SAME = {"cfp8": "fp8"}  # what a NeuronCore-v2 calls it
+# Formulas without a matmul: their FLOPs are no work of the Tensor Engine.
+_NO_MATMUL = (ops.Add, ops.AllGather, ops.AllReduce, ops.Dot, ops.Elementwise, ops.LayerNorm,
+              ops.PointToPoint, ops.RMSNorm, ops.ReduceScatter, ops.Softmax, ops.SpMV, ops.Stencil)
+# Sizes of other formulas that count what is no matmul.
+_BESIDE = ("activation_flops", "softmax_flops")
 
 
 # --- arguments -----------------------------------------------------------------------------------
@@ -59,16 +65,26 @@ def add_session(parser: argparse.ArgumentParser) -> None:
 def taken(path: str, session: str | None = None) -> "Profile":
     """The profile at a path: a profiler's output, or the folder of a recording with its flags.
 
-    Raises ProfileError or RecordingError where it is neither, or bad.
+    Raises ProfileError or RecordingError where it is neither, or bad, CallError for a call.
     """
     from .. import profile
     place = Path(path)
-    folder = place.parent if place.name == "recording.json" else place
+    if place.suffix in (".py", ".txt") and place.is_file():
+        raise CallError(f"{printable(path, 200)}: expected JSON, a profile such as before.json "
+                        "that `capture --write` or `predict --write` saved, or one of the "
+                        f"profiler's. A call stands in a place of its own, as {_as_call(path)}")
     with working(f"reading {printable(place.name, 60)}"):
-        if (folder / "recording.json").is_file() and session is None:
+        folder = next((one for one in (place, place.parent) if (one / "recording.json").is_file()),
+                      None)
+        if folder and session is None:
             from ..device import store
-            return store.load(folder).profile
+            if place == folder or place.name in ("recording.json", *store.PROFILES):
+                return store.load(folder).profile
         return profile.read(place, session)
+
+
+def _as_call(path: str) -> str:
+    return f"{printable(path, 200)}:KERNEL" if path.endswith(".py") else f"@{printable(path, 200)}"
 
 
 @dataclass(frozen=True)
@@ -91,9 +107,16 @@ class Scope:
 def scope(args: argparse.Namespace, of: Subject | None, kept: "Profile | None" = None) -> Scope:
     """A core, or the pair of LNC=2: as many as worked in the profile, else as the call says.
 
+    A collective is of the whole device.
     Raises CallError for a profile of another chip or kernel than was asked for.
     """
     asked = args.lnc or (of.call.lnc if of and of.call else None)
+    if of and hasattr(of.op, "link_bytes"):
+        if kept is not None or asked:
+            raise CallError(f"{of.title}: a collective is of whole chips, and "
+                            + ("a profile" if kept is not None else "--lnc") + " of physical "
+                            "cores of one. Leave one of the two out")
+        return Scope(machines.get(chip_of(args), "device"))
     if kept is None:
         return Scope(machines.get(chip_of(args), "lnc2" if asked == 2 else "core"))
     from ..device.plausibility import working as worked
@@ -164,10 +187,11 @@ class Counted:
     """W and Q, by hand where it was given, else by the source.
 
     title     of what
-    count     the two, one beside the other
+    count     the two, one beside the other; W is the Tensor Engine's
     work_by, bytes_by   "your hand", "the source" or "the formula"
     source    what was counted, a Run or an op; None without a call
     differs   sentences: where hand and source are not the same
+    other     dtype -> FLOP of a formula that are no matmuls, so of other engines
     """
 
     title: str
@@ -177,6 +201,18 @@ class Counted:
     source: Any
     hand: Hand
     differs: tuple[str, ...] = ()
+    other: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def link(self) -> int:
+        """B that a collective sends over its link; 0 for all else."""
+        return int(getattr(self.source, "link_bytes", 0))
+
+    @property
+    def elements(self) -> int:
+        """Of the largest tensor of a formula without matmuls; 0 where they are not known."""
+        return max((t.elements for t in self.source.tensors), default=0) if (
+            no_matmul(self.source)) else 0
 
     @property
     def by(self) -> str:
@@ -195,7 +231,7 @@ class Counted:
 
         A hand's bytes go no way: as many as the profiler's count as written, the rest as read.
         """
-        if self.source is not None and not self.differs:
+        if self.source is not None and not self.differs and not self.other:
             return self.source
         if not self.hand.transfers:
             return self.count
@@ -222,18 +258,36 @@ def counted(args: argparse.Namespace, of: Subject | None, chip: str) -> Counted 
         with working(f"counting {of.title}"):
             source, by = of.call.counted(chip), "the source"
     theirs: Count = source.count if of.call else source.algorithmic
+    matmuls = theirs.work if of.call else tensor_work(source)
     mine = hand(args, theirs)
-    differs = []
-    if mine.work and mine.count.work != theirs.work:
-        differs.append(f"your W is {_work(mine.work)}, and {by} has {_work(theirs.work)}")
+    work, whole, differs = mine.count.work if mine.work else matmuls, theirs.work, []
+    if work in (whole, matmuls) or no_matmul(source):
+        work = matmuls
+    if mine.work and mine.count.work not in (whole, matmuls):
+        differs.append(f"your W is {_work(mine.work)}, and {by} has {_work(whole)}")
     if mine.transfers and mine.hbm_bytes != theirs.hbm_bytes:
         differs.append(f"your Q is {mine.hbm_bytes:,} B, and {by} has {theirs.hbm_bytes:,} B: "
                        "count shows it tensor by tensor")
     ways = (mine.hbm_bytes, 0) if mine.transfers else (theirs.hbm_read_bytes,
                                                        theirs.hbm_write_bytes)
-    return Counted(of.title, Count(mine.work or theirs.work, *ways),
+    other = {dtype: more for dtype, flops in whole.items()
+             if (more := flops - matmuls.get(dtype, 0))}
+    return Counted(of.title, Count(work, *ways),
                    "your hand" if mine.work else by, "your hand" if mine.transfers else by,
-                   source, mine, tuple(differs))
+                   source, mine, tuple(differs), other)
+
+
+def no_matmul(source: Any) -> bool:
+    """Whether it is a formula of an op without matmuls, so that its FLOPs are of other engines."""
+    return isinstance(source, _NO_MATMUL)
+
+
+def tensor_work(op: ops.Op) -> Mapping[str, int]:
+    """W of its matmuls by dtype: what of a formula's FLOPs is the Tensor Engine's."""
+    if no_matmul(op):
+        return {}
+    beside = {name: 0 for name in _BESIDE if getattr(op, name, 0)}
+    return (replace(op, **beside) if beside else op).algorithmic.work  # type: ignore[type-var]
 
 
 def _work(work: Any) -> str:
@@ -268,9 +322,24 @@ def unlike(mine: Counted | None, kept: "Profile") -> tuple[list[str], bool]:
     return notes, other or bool(left.flops)
 
 
+def printed(mine: Counted | None, kept: "Profile") -> list[str]:
+    """Why the intensity that the profiler prints is not W over the bytes that moved."""
+    from ..profile import formulas
+    f, moved = formulas.flops(kept), formulas.hbm_bytes(kept)
+    if mine is None or not mine.count.flops or not f or not moved or f == mine.count.flops:
+        return []
+    passes = sum(max(row.counted - row.once, 0) for row in kept.matmul_flops.values())
+    return [f"the profiler prints an intensity of {amount(formulas.intensity(f, moved), 'FLOP/B')}"
+            f", and W over the bytes moved is {amount(mine.count.flops / moved, 'FLOP/B')}: it has "
+            f"{int(f):,} FLOP and W is {mine.count.flops:,}"
+            + f"; {passes:,} of its are further passes of fp32 matmuls" * bool(passes)
+            + ". No mark stands at the printed one"]
+
+
 def about(of: "Profile", on: Scope) -> dict[str, Any]:
     """A profile in a file: what it is and what it is set against."""
-    return {"profile": of.name, "kind": of.kind, "format": of.format, "version": of.version,
+    return {"profile": of.name, "kind": of.kind, "origin": of.origin,
+            "format": of.format, "version": of.version,
             "chip": of.chip or None, "cores": of.cores, "machine": on.machine.name,
             "scope": on.machine.scope, "recorded": of.provenance.get("label"),
             "flags": list(of.flags), "warnings": list(of.warnings)}

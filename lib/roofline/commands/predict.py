@@ -8,6 +8,7 @@ Ignores   the compiler: fusion, reordering, spills. A device knows: capture
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..table import aligned, printable, wrapped
@@ -22,6 +23,7 @@ from .working import working
 if TYPE_CHECKING:
     from ..gaps import Ledger
     from ..neuroncore import Prediction
+    from ..profile import Profile
 
 EXAMPLES = f"""\
 calls
@@ -59,6 +61,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def answer(args: argparse.Namespace) -> Answer:
     buffers = buffers_of(args.buffers)
+    if args.write:
+        from ..profile.write import refuse_others
+        refuse_others(Path(args.write).expanduser(), "json", "modelled")
     of, before = subject(args), taken(args.against) if args.against else None
     assert of is not None  # the parser asks for a call
     if of.call is None:
@@ -73,35 +78,35 @@ def answer(args: argparse.Namespace) -> Answer:
     on = scope(args, of, kept)
     ledger = gap.made(kept, on, mine.count)
     lines = [*wrapped([of.title, f"modelled on {on.machine.name}; nothing was run"]),
-             *times(made, ledger, mine.by), "", *engines(made), ""]
+             *times(made, ledger, mine.by), "", *engines(kept, made.time), ""]
     table: Sequence[Sequence[Cell]] = gap.stretches(ledger)
     data: dict[str, Any] = {
         "subject": of.title, **about(kept, on), **gap.entries(ledger), "count_by": mine.by,
-        "clock": made.clock, "benchmark": made.benchmark, "serial": made.serial,
-        "busy": busy(made), "buffers": buffers}
+        "clock": made.clock, "benchmark": made.benchmark / 1e9, "serial": made.serial / 1e9,
+        "busy": busy(kept), "buffers": buffers}
     notes = [*on.notes, *mine.differs, *ledger.notes]
+    if mine.differs:
+        notes.append("T is that of the source in any case; T_best and the gap are of your count")
     if before is None:
         lines += [*gap.rows(ledger), "", *gap.advice(ledger)]
     else:
         there = scope(argparse.Namespace(chip=args.chip, lnc=None), None, before)
-        was = gap.made(before, there, None, ledger.roof)
-        from ..profile import formulas
-        moved = formulas.hbm_bytes(before)  # its packets may also go from SBUF to SBUF
+        theirs, _, own = gap.seen(before, there)
+        was = gap.made(before, there, theirs, ledger.roof)
         change, more = gap.against(ledger, was)
-        lines += [f"{was.t / ledger.t:.3f}x as fast as {printable(before.name, 60)}, "
-                  f"{before.kind}; Q "
-                  f"{amount(was.count.hbm_bytes if moved is None else moved, 'B')} -> "
-                  f"{amount(ledger.count.hbm_bytes, 'B')}", *repr(change).splitlines()]
-        table = gap.changed(change)
+        lines += [*wrapped([f"{was.t / ledger.t:.3f}x as fast as {printable(before.name, 60)}, "
+                            f"{before.origin}; Q {amount(was.count.hbm_bytes, 'B')} -> "
+                            f"{amount(ledger.count.hbm_bytes, 'B')}"]), *repr(change).splitlines()]
+        table = gap.changed(ledger, was)
         data |= {"against": {**about(before, there), **gap.entries(was)},
                  "speedup": was.t / ledger.t,
-                 "change": {cause: change[cause] for cause in change.causes}}
-        notes += [*there.notes, *was.notes, *more]
+                 "change": {cause: change[cause] / 1e9 for cause in change.causes}}
+        notes += [*there.notes, *own, *was.notes, *more]
     page, more = lanes(args, kept, ledger)
     notes = [*dict.fromkeys([*notes, *more, *known(made, buffers)])]
     if args.write:
         from .. import profile
-        data["written"] = str(profile.write(kept, args.write))
+        data["written"] = str(profile.write(kept, Path(args.write).expanduser()))
         notes.append(f"written to {printable(args.write, 200)}: `python -m roofline gap "
                      f"{printable(args.write, 200)}` reads it")
     lines += ["", *wrapped(notes)]
@@ -141,22 +146,25 @@ def times(made: "Prediction", ledger: "Ledger", by: str) -> list[str]:
                    left=(0, 2), indent="  ")
 
 
-def busy(made: "Prediction") -> dict[str, float]:
-    """Engine -> ns that it works, on the core where it has most; the largest first."""
-    parts = {name: ns for name, ns in made.parts.items() if name not in ("start", "end")}
-    return dict(sorted(parts.items(), key=lambda item: -item[1]))
+def busy(kept: "Profile") -> dict[str, float]:
+    """Engine -> s in which it works, as `profile` has it; the largest first."""
+    from ..profile import formulas
+    found = {name: formulas.number(kept, key) or 0.0 for name, (key, _) in ENGINES.items()}
+    return dict(sorted(((name, s) for name, s in found.items() if s), key=lambda item: -item[1]))
 
 
-def engines(made: "Prediction") -> list[str]:
-    """Each engine's busy time: none can be done sooner than in that."""
+def engines(kept: "Profile", total: float) -> list[str]:
+    """Each engine's busy time, its active time in the modelled profile; total in ns."""
     cells = [("engine", "busy", "of T")]
-    cells += [(SHOWN.get(name, name), gap.time(ns), f"{ns / made.time:.1%}")
-              for name, ns in busy(made).items()]
+    cells += [(ENGINES[name][1], amount(s, "s"), f"{1e9 * s / total:.1%}")
+              for name, s in busy(kept).items()]
     return aligned(cells, left=(0,), indent="  ")
 
 
-SHOWN = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd",
-         "sync": "Sync", "DMA": "fullest DMA engine", "DMA issue": "issue of DMA instructions"}
+# Counter of its active time, and how it is shown.
+ENGINES = {**{name: (f"{name}_engine_active_time", shown) for name, shown in (
+    ("tensor", "Tensor"), ("vector", "Vector"), ("scalar", "Scalar"), ("gpsimd", "GpSimd"),
+    ("sync", "Sync"))}, "DMA": ("dma_active_time", "DMA, any engine of it")}
 
 
 def known(made: "Prediction", buffers: Any) -> list[str]:

@@ -25,6 +25,7 @@ from .matched import (
     add_session,
     counted,
     lanes,
+    printed,
     scope,
     sorted_out,
     taken,
@@ -85,7 +86,7 @@ def answer(args: argparse.Namespace) -> Answer:
         except ProfileError as error:
             lacks = [f"not compared: {error}"]
     lines = [*_head(kept, on), "", *_figures(check)]
-    notes = [*on.notes, *lacks]
+    notes = [*on.notes, *lacks, *printed(mine, kept)]
     if wrong:
         notes.append(f"not had again: {', '.join(wrong)}. The file's figures do not follow from "
                      "each other: is it whole, and of one run?")
@@ -107,7 +108,7 @@ def answer(args: argparse.Namespace) -> Answer:
 def _head(of: "Profile", on: Scope) -> list[str]:
     """Who wrote it, its clocks, its counters, its warnings."""
     from ..profile import formulas
-    said = ", ".join(filter(None, (of.kind, of.format, of.version)))
+    said = ", ".join(filter(None, (of.origin, of.format, of.version)))
     cores = f"{of.cores} physical core{'s' * (of.cores > 1)}"
     lines = [*wrapped([f"{of.name}: {said}; {of.chip or 'chip unknown'}, {cores}"])]
     if label := of.provenance.get("label"):

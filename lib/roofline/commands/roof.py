@@ -3,13 +3,13 @@
 Question  how fast may this kernel run here, who says so, and where is it below that?
 Answer    answer(args) -> Answer: count, entitlement and picture; with a profile its point right
           under the entitled one, at the same I, and the ledger between the two
-Assumes   W and Q of the whole kernel, at the scope (core or LNC=2 pair) of the roofs
+Assumes   W and Q of the whole kernel, at the scope (core or LNC=2 pair) of the roofs; W is matmuls
 Ignores   what the code could reach under these roofs: predict
 """
 
 import argparse
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from .. import machine as machines
 from .. import units
 from ..count import Count
 from ..machine import Entitlement, Machine, Spec
+from ..ops import BYTES
 from ..table import aligned, printable, wrapped
 from ..units import amount
 from . import gap
@@ -30,6 +31,7 @@ from .matched import (
     add_session,
     counted,
     lanes,
+    printed,
     saving,
     scope,
     taken,
@@ -61,8 +63,8 @@ examples
   python -m roofline roof --bytes=2*2**26 --profile=work/recorded/trn2-copy-...
       a copy: no FLOPs, so no intensity, only times
 
-A filled mark is at your I. Where the profiler counted other bytes, a hollow one is at its I, with
-the entitlement there."""
+A filled mark is at your I, W / Q. A hollow one is at your W over the bytes that moved, with the
+entitlement there; it is drawn where the profiler counted other HBM bytes than your Q."""
 DRAWS = True
 
 
@@ -84,7 +86,7 @@ def answer(args: argparse.Namespace) -> Answer:
         raise CallError("what is the roof of? Give a kernel's call, an op, or --flops and --bytes")
     if args.bw:
         on = replace(on, machine=_using(on.machine, args.bw))
-    allowed = on.machine.entitle(mine.count)
+    allowed = _entitle(on.machine, mine)
     ran = _ran(kept, on, mine, allowed) if kept else None
     ledger = ran.ledger if ran else None
     drawn = bool(mine.count.flops and mine.count.hbm_bytes)
@@ -93,17 +95,31 @@ def answer(args: argparse.Namespace) -> Answer:
                         "text, .json and .csv; with --profile of a timeline a ladder in time can "
                         "be drawn")
 
-    others = [*_others(on.machine, mine.count)]
-    counts, roofs = _counts(mine), [*_roofs(on.machine, mine.count)]
-    entitled, reached = [*_entitled(allowed)], [*_reached(ran, allowed)] if ran else []
+    others = [*_others(on.machine, mine)]
+    engines = [*_engines(on.machine, mine)]
+    counts, roofs = _counts(mine), [*_roofs(on.machine, mine)]
+    roofs += [(f"{one.name} Engine", "", one.spec) for one in engines]
+    entitled, reached = [*_entitled(allowed, engines)], [*_reached(ran, allowed)] if ran else []
     notes = [*on.notes, *mine.differs]
     lines = [*wrapped([mine.title]), *aligned(
         [(row.what, f"{row.value:,}", amount(row.value, row.unit), row.told) for row in counts],
         left=(0, 3), indent="  "), "", f"entitlement on {on.machine.name}", *_shown(entitled), "",
-        *_whose(roofs), *wrapped(["  " + _verdict(allowed, others)])]
+        *_whose(roofs), *wrapped(["  " + _verdict(allowed, others, engines)])]
     if not drawn:
-        notes.append(f"{_nowhere(mine.count)}: times only. What other engines than the Tensor "
-                     "Engine need for it is in no FLOPs: predict has it")
+        notes.append(f"{_nowhere(mine.count)}: times only")
+    if mine.other:
+        notes.append(f"{_flops(mine.other)} of the formula are no matmuls: the Vector, Scalar or "
+                     "GpSimd Engine does them, and the Tensor Engine's P is no roof of theirs")
+    if engines:
+        notes.append("the Vector and Scalar Engines' roofs are in elements, and upper bounds: "
+                     "elements of a pass, times the passes, over the rate. How many passes a "
+                     "kernel takes is in no formula"
+                     + (f"; predict has each engine's time for {mine.title}" if
+                        hasattr(mine.source, "kernel") else "; predict has it for a kernel"))
+    if mine.link:
+        notes.append("a collective is of whole chips, so the roofs are those of the device, and "
+                     f"its link is all {on.machine.facts['link_count'].text} links together: a "
+                     "ring over one of them takes longer, by that factor")
     if len(mine.count.work) > 1 and drawn:
         notes.append("the flat roof of the picture is that of the mix, W over the sum of W_d / "
                      f"P_d: {amount(allowed.peak, 'FLOP/s')}")
@@ -174,12 +190,51 @@ def _shown(rows: Iterable[Row]) -> list[str]:
 
 def _counts(mine: Counted) -> list[Row]:
     work = mine.count.work
-    return [*(Row(f"W {dtype}".rstrip(), w, "FLOP", "derived", f"by {mine.work_by}")
+    return [*(Row(f"W {dtype}".rstrip(), w, "FLOP", "derived", f"by {mine.work_by}"
+                  + ", no matmuls" * (not work))
               for dtype, w in (work or {"": 0}).items()),
-            Row("Q", mine.count.hbm_bytes, "B", "derived", f"over HBM, by {mine.bytes_by}")]
+            *(Row(f"no W {dtype}", w, "FLOP", "derived", "by the formula, on other engines")
+              for dtype, w in mine.other.items()),
+            Row("Q", mine.count.hbm_bytes, "B", "derived", f"over HBM, by {mine.bytes_by}"),
+            *[Row("link", mine.link, "B", "derived", f"sent to other chips, by {mine.bytes_by}")
+              ] * bool(mine.link)]
 
 
-def _entitled(of: Entitlement) -> Iterator[Row]:
+def _flops(work: Mapping[str, int]) -> str:
+    return " + ".join(f"{amount(w, 'FLOP')} {dtype}" for dtype, w in work.items())
+
+
+def _entitle(machine: Machine, mine: Counted) -> Entitlement:
+    """What the machine allows; a collective's link is a roof of its own."""
+    return machine.entitle(mine.count, {"link": mine.link} if mine.link else None)
+
+
+class _Engine(NamedTuple):
+    """A roof in elements per second: how many one pass is, 0 where that is not known."""
+
+    name: str
+    spec: Spec
+    elements: int
+
+    @property
+    def each(self) -> float:
+        """s of a pass."""
+        return self.elements / self.spec.value
+
+
+def _engines(machine: Machine, mine: Counted) -> Iterator[_Engine]:
+    """The Vector and Scalar Engine's roofs, where the Tensor Engine does nothing."""
+    if mine.count.flops or mine.link:
+        return
+    wide = any(BYTES[t.dtype] > 2 for t in mine.source.tensors) if mine.elements else False
+    for name in ("vector", "scalar"):
+        key = f"{name}_element_rate"
+        found = machine.facts.get(key) or machine.facts.get(f"{key}.{'fp32' if wide else 'bf16'}")
+        if found:
+            yield _Engine(name.title(), found, mine.elements)
+
+
+def _entitled(of: Entitlement, engines: Iterable["_Engine"]) -> Iterator[Row]:
     """I to the rate."""
     def row(what: str, value: float, unit: str, told: str) -> Row:
         return Row(what, value, unit, "derived", told)
@@ -192,6 +247,13 @@ def _entitled(of: Entitlement) -> Iterator[Row]:
         yield row("T compute", of.times["compute"], "s",
                   "W / P, compute" + ", binds" * (of.binds == "compute"))
     yield row(f"T {link}", of.times[link], "s", f"Q / BW, {link}" + ", binds" * (of.binds == link))
+    if "link" in of.times:
+        yield row("T link", of.times["link"], "s", "bytes sent / BW of the link to other chips"
+                  + ", binds" * (of.binds == "link"))
+    for one in engines:
+        if one.elements:
+            yield row(f"pass {one.name}", one.each, "s", f"{one.elements:,} elements once, at "
+                      "least; not in T_best")
     if dma := _dma(of.machine):
         yield row("T DMA", count.hbm_bytes / dma.value, "s",
                   f"Q / {dma.text} of the DMA engines, a roof of their own; not in T_best")
@@ -201,11 +263,12 @@ def _entitled(of: Entitlement) -> Iterator[Row]:
         yield row("rate", of.rate, "FLOP/s", "W / T_best, what it is entitled to")
 
 
-def _roofs(machine: Machine, count: Count) -> Iterator[tuple[str, str, Spec]]:
+def _roofs(machine: Machine, mine: Counted) -> Iterator[tuple[str, str, Spec]]:
     """(name, roof, figure) of what the entitlement divides by."""
-    for dtype in count.work:
+    for dtype in mine.count.work:
         yield f"P {dtype}", dtype, machine.peaks[dtype]
-    yield f"BW {machine.slow_link}", machine.slow_link, machine.bandwidths[machine.slow_link]
+    for level in (machine.slow_link, *["link"] * bool(mine.link)):
+        yield f"BW {level}", level, machine.bandwidths[level]
 
 
 def _whose(roofs: Iterable[tuple[str, str, Spec]]) -> list[str]:
@@ -224,13 +287,13 @@ class _Other:
     allowed: Entitlement
 
 
-def _others(machine: Machine, count: Count) -> Iterator[_Other]:
+def _others(machine: Machine, mine: Counted) -> Iterator[_Other]:
     """The rivals of each figure, and the DMA engines where they carry less than HBM."""
-    for name, roof, spec in _roofs(machine, count):
+    for name, roof, spec in _roofs(machine, mine):
         for rival in spec.rivals:
-            yield _Other(name, rival, machine.using(**{roof: rival}).entitle(count))
+            yield _Other(name, rival, _entitle(machine.using(**{roof: rival}), mine))
     if dma := _dma(machine):
-        yield _Other("BW DMA", dma, machine.using(**{machine.slow_link: dma}).entitle(count))
+        yield _Other("BW DMA", dma, _entitle(machine.using(**{machine.slow_link: dma}), mine))
 
 
 def _dma(machine: Machine) -> Spec | None:
@@ -239,12 +302,20 @@ def _dma(machine: Machine) -> Spec | None:
     return dma if dma and dma.value < machine.bw() else None
 
 
-def _verdict(of: Entitlement, others: Sequence[_Other]) -> str:
+def _verdict(of: Entitlement, others: Sequence[_Other], engines: Sequence[_Engine]) -> str:
     """Which side of the ridge, and under which other figures it would be the other one."""
     if not of.count.flops:
         times = ", ".join(f"{amount(one.allowed.t_best, 's')} at {one.name} {one.spec.text}"
-                          for one in others)
-        return f"memory binds; T_best is {times}, by other figures" if times else "memory binds"
+                          for one in others if one.allowed.t_best != of.t_best)
+        said = "the link to other chips binds" if of.binds == "link" else (
+            "no compute roof: the Tensor Engine has no work; of the roofs in T_best memory binds")
+        if each := [one for one in engines if one.elements]:
+            said += " as long as it takes no more than " + " or ".join(
+                f"{units.significant(of.t_best / one.each, 3)} passes on the {one.name} Engine"
+                for one in each) + "; with more, that engine is the roof"
+        elif engines:
+            said += "; another engine may be the roof"
+        return f"{said}; T_best is {times}, by other figures" if times else said
     side = {True: "right of the ridge: compute binds", False: "left of the ridge: memory binds"}
     said = "at the ridge: both bind" if math.isclose(of.intensity, of.ridge) else side[
         of.binds == "compute"]
@@ -301,7 +372,7 @@ def _ran(kept: "Profile", on: Scope, mine: Counted, allowed: Entitlement) -> _Ra
         flags += [one for one in found if one.partition(":")[0] not in {
             flag.partition(":")[0] for flag in flags}]
     odd, other_work = unlike(mine, kept)
-    notes += [*odd, *(ledger.notes if ledger else ())]
+    notes += [*odd, *printed(mine, kept), *(ledger.notes if ledger else ())]
     if kept.kind == "modelled" and t < allowed.t_best:
         from ..neuroncore.model import roof
         cores = 2 if on.machine.scope == "lnc2" else 1
@@ -311,7 +382,8 @@ def _ran(kept: "Profile", on: Scope, mine: Counted, allowed: Entitlement) -> _Ra
     bad = other_work or excluded(flags) or any(flag.startswith("above spec") for flag in flags)
     moved, other = formulas.hbm_bytes(kept), None
     if moved is None:
-        notes.append("the profiler's HBM bytes are not in the file, so there is no point at its I")
+        notes.append("the profiler's HBM bytes are not in the file, so whether other bytes than Q "
+                     "moved is not known")
     elif moved and moved != mine.count.hbm_bytes:
         other = on.machine.entitle(Count(mine.count.work, int(moved)))
     return _Ran(kept, t, None if moved is None else int(moved), other, ledger, tuple(flags),
@@ -320,7 +392,7 @@ def _ran(kept: "Profile", on: Scope, mine: Counted, allowed: Entitlement) -> _Ra
 
 def _title(of: "Profile") -> list[str]:
     said = of.provenance.get("label")
-    return wrapped([f"{printable(of.name, 60)}: {of.kind}" + f" on {said}" * bool(said)])
+    return wrapped([f"{printable(of.name, 60)}: {of.origin}" + f" on {said}" * bool(said)])
 
 
 def _reached(ran: _Ran, of: Entitlement) -> Iterator[Row]:
@@ -340,10 +412,10 @@ def _reached(ran: _Ran, of: Entitlement) -> Iterator[Row]:
         share = units.significant(100 * Q / t / of.machine.bw())
         yield row("Q / T", Q / t, "B/s", f"{share} % of BW")
     if ran.moved is not None:
-        at = f"hollow mark at I = {amount(other.intensity, 'FLOP/B')}: entitled to " \
+        at = f"hollow mark at W / this = {amount(other.intensity, 'FLOP/B')}: entitled to " \
              f"{amount(other.rate, 'FLOP/s')}, " if other and W else ""
-        yield row("Q, profiler", ran.moved, "B", f"{at}T_best {amount(other.t_best, 's')}"
-                  if other else "as counted")
+        yield row("Q moved", ran.moved, "B", f"by the profiler; {at}T_best "
+                  f"{amount(other.t_best, 's')}" if other else "by the profiler, as counted")
 
 
 def _mfu(ran: _Ran, of: Entitlement) -> float | None:
@@ -372,10 +444,13 @@ def _data(mine: Counted, of: Entitlement, others: Sequence[_Other], on: Scope,
         "subject": mine.title, "work_by": mine.work_by, "bytes_by": mine.bytes_by,
         "kind": "derived", "chip": on.chip, "machine": of.machine.name,
         "scope": of.machine.scope, "work": dict(count.work), "flops": count.flops,
+        "other_work": dict(mine.other), "link_bytes": mine.link,
         "hbm_bytes": count.hbm_bytes, "intensity": of.intensity, "ridge": of.ridge,
         "times": dict(of.times), "binds": of.binds, "t_best": of.t_best, "t_worst": of.t_worst,
         "rate": of.rate,
-        "roofs": {name: cited(spec) for name, _, spec in _roofs(of.machine, count)},
+        "roofs": {name: cited(spec) for name, _, spec in _roofs(of.machine, mine)},
+        "engines": [{"engine": one.name, **cited(one.spec), "elements": one.elements or None,
+                     "pass": one.each or None} for one in _engines(of.machine, mine)],
         "others": [{"roof": one.name, **cited(one.spec), "ridge": one.allowed.ridge,
                     "binds": one.allowed.binds, "t_best": one.allowed.t_best} for one in others]}
     if ran:
