@@ -215,6 +215,21 @@ def test_a_formula(shell: Shell) -> None:
     assert data(shell, "Dot", "n=1024")["work"] == {"fp32": 2 * 1024}
 
 
+def test_flops_without_matmuls_are_named_and_may_be_left_out_of_yours(shell: Shell) -> None:
+    n = 1024
+    out = " ".join(shell("count", "Dot", f"n={n}")[1].split())
+    assert (f"no matmuls: {2 * n:,} FLOP of W run on the Vector, Scalar or GpSimd Engine; the "
+            "Tensor Engine's W, which roof takes, is 0 FLOP") in out
+    for flops, code in ((0, 0), (2 * n, 0), (n, 1)):
+        assert shell("count", "Dot", f"n={n}", f"--flops={flops}")[0] == code
+    gelu = ["MLP", f"B={B}", f"D={D}", f"F={F}", "activation_flops=8"]  # 8 for each of h
+    out = " ".join(shell("count", *gelu)[1].split())
+    assert f"no matmuls: {8 * B * F:,} FLOP of W" in out and f"is {W:,} FLOP" in out
+    for flops, code in ((W, 0), (W + 8 * B * F, 0), (8 * B * F, 1)):
+        assert shell("count", *gelu, f"--flops={flops}")[0] == code
+    assert "no matmuls" not in shell("count", "Matmul", "M=1", "K=1", "N=1")[1]
+
+
 def test_a_link_is_no_hbm(shell: Shell) -> None:
     # reduce-scatter, then all-gather: each sends (c - 1)/c of the tensor twice
     n, c = 1024, 4

@@ -9,7 +9,7 @@ Ignores   time: roof and predict
 import argparse
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,6 +83,7 @@ class Source:
     notes    lines under the tables
     data     more of it, by name
     lines    a row a source line; () without a source
+    other    dtype -> FLOP of the count that are no matmuls, so not the Tensor Engine's
     """
 
     by: str
@@ -91,19 +92,24 @@ class Source:
     notes: Sequence[str] = ()
     data: dict[str, Any] = field(default_factory=dict)
     lines: "Table | tuple[()]" = ()
+    other: Mapping[str, int] = field(default_factory=dict)
 
 
 class Entry(NamedTuple):
-    """A figure, and yours; None where you gave none."""
+    """A figure, and yours; None where you gave none.
+
+    matmuls   of W, those of matmuls: yours may be of these alone
+    """
 
     name: str
     unit: str
     counted: int
     yours: int | None
+    matmuls: int | None = None
 
     @property
     def differs(self) -> bool:
-        return self.yours not in (None, self.counted)
+        return self.yours is not None and self.yours not in (self.counted, self.matmuls)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +127,7 @@ def answer(args: argparse.Namespace) -> Answer:
     if args.lines and not of.call:
         raise CallError(f"--lines: {of.title} is a formula and has no source lines. Leave it out, "
                         "or give FILE.py:KERNEL")
-    found = of_source(mine.source) if of.call else of_formula(mine.source)
+    found = of_source(mine.source) if of.call else of_formula(mine.source, mine.other)
     return told(of.title, found, mine.hand, args.lines)
 
 
@@ -146,17 +152,25 @@ def listed(path: str) -> Answer:
 # --- what is counted -----------------------------------------------------------------------------
 
 
-def of_formula(op: Any) -> Source:
-    """An op's, every operand as often as the op says."""
+def of_formula(op: Any, other: Mapping[str, int]) -> Source:
+    """An op's, every operand as often as the op says.
+
+    other   dtype -> FLOP of it that are no matmuls
+    """
     formulas = [f"{symbol} {text}" if text[:1] == "~" else f"{symbol} = {text}"
                 for symbol, text in op.formulas.items()]
-    notes = ["; ".join(formulas)]
+    notes, flops = ["; ".join(formulas)], sum(other.values())
+    if flops:
+        notes.append(f"no matmuls: {flops:,} FLOP of W run on the Vector, Scalar or GpSimd "
+                     f"Engine; the Tensor Engine's W, which roof takes, is "
+                     f"{op.algorithmic.flops - flops:,} FLOP")
     if link := getattr(op, "link_bytes", 0):
         notes.append(f"over the link to the next chip {link:,} B; Q is what crosses this chip's "
                      "HBM")
     return Source("the formula", op.algorithmic, [
         Traffic(t.name, t.elements * BYTES[t.dtype], t.read_bytes, t.write_bytes)
-        for t in op.tensors], notes, {"formulas": dict(op.formulas)})
+        for t in op.tensors], notes, {"formulas": dict(op.formulas), "no_matmuls": dict(other)},
+        other=other)
 
 
 def of_source(run: "Run") -> Source:
@@ -224,7 +238,7 @@ def told(title: str, found: Source, mine: Hand, lines: bool = False) -> Answer:
             raise CallError(f"--bytes {name}: the call has no such tensor{near(name, have) or '.'} "
                             f"It has {', '.join(have)}")
     count, beside = found.count, bool(mine.work or mine.transfers)
-    sums = entries(count, mine)
+    sums = entries(count, mine, found.other)
     each = [Entry(t.name, "B", t.crosses, named.get(t.name, 0) if named else None)
             for t in found.tensors]
     differs = [[one.name for one in some if one.differs] for some in (sums, each)]
@@ -255,11 +269,12 @@ def told(title: str, found: Source, mine: Hand, lines: bool = False) -> Answer:
     return Answer("\n".join(text).rstrip(), data, table, code=NO if any(differs) else FINE)
 
 
-def entries(count: Count, mine: Hand) -> list[Entry]:
-    """W, by dtype where there are several, and Q."""
+def entries(count: Count, mine: Hand, other: Mapping[str, int]) -> list[Entry]:
+    """W, by dtype where there are several, and Q; other: FLOP of W that are no matmuls."""
     dtypes = sorted({*count.work, *mine.work})
     rows = [Entry("W" if len(dtypes) == 1 else f"W {dtype}", "FLOP", count.work.get(dtype, 0),
-                  mine.work.get(dtype, 0) if mine.work else None) for dtype in dtypes]
+                  mine.work.get(dtype, 0) if mine.work else None,
+                  count.work.get(dtype, 0) - other.get(dtype, 0)) for dtype in dtypes]
     return [*(rows or [Entry("W", "FLOP", 0, None)]),
             Entry("Q", "B", count.hbm_bytes, mine.hbm_bytes if mine.transfers else None)]
 
