@@ -18,7 +18,7 @@ from recordings import book  # noqa: F401  # a fixture
 
 from roofline import machine, nki, problems
 from roofline.__main__ import main
-from roofline.commands.answer import FINE, NO, NOWHERE
+from roofline.commands.answer import BAD, FINE, NO, NOWHERE
 
 PAGE = (ROOT / "howto.md").read_text()
 PARTS = ("**Input.**", "**Command**", "*In a notebook*", "**Output", "**Done when**",
@@ -356,6 +356,52 @@ def test_the_picture_in_one_command(tmp_path):
     assert (tmp_path / "roof.csv").read_text().count("\n") > 3
     [formula] = re.findall(r"`python -m roofline (roof Matmul[^`]*)`", PAGE.replace("\n", " "))
     assert run(formula, tmp_path).code == FINE
+
+
+NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5, "eight": 8}
+
+
+def test_the_change_is_as_large_as_it_says(tmp_path):
+    """Step 12: matmuls of the up-projection with both tiles, and its T; step 3: two matmuls."""
+    shutil.copy(ROOT / "day5" / "kernels.py", tmp_path / "kernel.py")
+    (tmp_path / "call.txt").write_text(WRITTEN[2][1])
+    flat = " ".join(PAGE.split())
+    short, times, long = re.search(
+        r"`block=(\d+)` the up-projection needs (\w+) times as many matmuls as with (\d+)",
+        flat).groups()
+    B, D, F = 2048, 1024, 4096
+    down = B * D * F // (128 * 128 * 512)  # the other product always has N = 512
+    up = {}
+    for block in (short, long):
+        counted = json.loads(run(f"count @call.txt block={block} --json", tmp_path).text)
+        up[block] = sum(m["times"] for m in counted["matmuls"]) - down
+        assert up[block] == B * D * F // (128 * 128 * int(block))
+    assert up[short] == NUMBERS[times] * up[long]
+    [default] = re.findall(r"^  mlp_fused\(.*\bblock=(\d+)", run("count kernel.py", tmp_path).text,
+                           re.M)
+    assert default == short
+    after = json.loads(run(f"predict @call.txt block={long} --json", tmp_path).text)
+    [said] = re.findall(r"moves straight up, to a \$T\$ of ([\d.]+) us", flat)
+    assert float(said) == pytest.approx(1e6 * after["t"], abs=0.05)
+    [products] = re.findall(r"The MLP has (\w+) matmuls", flat)
+    assert NUMBERS[products] == WRITTEN[3][1].count("--flops=")
+
+
+def test_the_places_of_a_ledger_are_named_in_ns(walk):
+    """All else is in s: the page's words for its JSON."""
+    named = re.findall(r"`(\w+_ns)`", section("howto-files"))
+    assert named == ["start_ns", "end_ns", "stretches_ns", "window_ns"]
+    data = walk.data[11]
+    assert "window_ns" in data and all("stretches_ns" in row for row in data["rows"])
+    ends = [end for row in data["rows"] for _, _, end in row["stretches_ns"]]
+    assert data["t"] == pytest.approx(max(ends) / 1e9, rel=1e-3)
+
+
+def test_a_call_is_no_profile(walk):
+    ended = run("predict @after.txt --against=call.txt", walk.folder)
+    assert ended.code == BAD
+    said = " ".join(ended.errors.split())
+    assert "call.txt: expected JSON, a profile such as before.json" in said and "@call.txt" in said
 
 
 def test_two_cores_as_one_load_the_weights_twice(tmp_path):

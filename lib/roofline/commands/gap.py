@@ -143,7 +143,7 @@ def answer(args: argparse.Namespace) -> Answer:
     page, more = lanes(args, kept, ledger)
     odd, other_work = unlike(mine, kept) if not window else ([], False)
     notes += [*ledger.notes, *odd, *more]
-    lines += ["", *wrapped(notes)] if notes else []
+    lines += ["", *wrapped(notes, whole=True)] if notes else []
     bad = other_work or on.wrong or differs or (
         ledger.t_best > ledger.t and kept.kind == "measured")
     moved = formulas.hbm_bytes(kept) if mine and not window else None

@@ -109,7 +109,7 @@ def answer(args: argparse.Namespace) -> Answer:
         data["written"] = str(profile.write(kept, Path(args.write).expanduser()))
         notes.append(f"written to {printable(args.write, 200)}: `python -m roofline gap "
                      f"{printable(args.write, 200)}` reads it")
-    lines += ["", *wrapped(notes)]
+    lines += ["", *wrapped(notes, whole=True)]
     return Answer("\n".join(lines), {**data, "notes": notes}, table,
                   gap.ladder(args, ledger), page=page)
 

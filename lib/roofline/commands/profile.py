@@ -98,7 +98,7 @@ def answer(args: argparse.Namespace) -> Answer:
             notes.append("a part of the difference has no cause here: is it the same kernel, with "
                          "the same shapes and dtype, and the same number of cores?")
     page, more = lanes(args, kept)
-    lines += ["", *wrapped([*notes, *more])] if notes or more else []
+    lines += ["", *wrapped([*notes, *more], whole=True)] if notes or more else []
     bad = bool(wrong or on.wrong or lacks or (against is not None and not against.explained) or (
         mine and mine.differs))
     return Answer("\n".join(lines).rstrip(), _data(kept, on, check, against, mine, notes),

@@ -135,7 +135,7 @@ def answer(args: argparse.Namespace) -> Answer:
     figure = _picture(mine, allowed, ran) if drawn and saving(args, ".svg", ".png", ".html") else (
         gap.ladder(args, ledger) if ledger else None)
     told = [*(f"flag: {flag}" for flag in (ran.flags if ran else ())), *notes]
-    lines += ["", *wrapped(told)] if told else []
+    lines += ["", *wrapped(told, whole=True)] if told else []
     rows = [*counts, *(Row(name, spec.value, spec.unit, spec.kind, spec.source)
                        for name, _, spec in roofs), *entitled, *reached]
     if ran and ledger:
