@@ -488,13 +488,16 @@ def test_every_form_is_saved_and_is_what_it_says(here, answers, capsys):
     assert {path.name for path in here.iterdir()} == {f"a{form}" for form in answer.FORMS}
 
 
-def test_a_page_is_titled_by_its_command_and_its_subject(here, capsys):
+def test_a_page_is_titled_by_its_command_and_its_subject(here, answers, capsys):
     assert main(["count", *CALL, "--save=a.html"]) == 0
     assert main(["sheet", "trn1", "--save=b.html"]) == 0
     first, second = ((here / name).read_text() for name in ("a.html", "b.html"))
     for tag in ("title", "h1"):
         assert f"<{tag}>roofline count: Matmul M=128 K=128 N=512</{tag}>" in first
         assert f"<{tag}>roofline sheet: {machine.get('trn1').name}</{tag}>" in second
+    answers(Answer("t", {"profile": "p<1>.json", "subject": "k", "name": None, "file": here}))
+    assert main(["probe", "--save=c.html"]) == 0
+    assert "<title>roofline probe: k, p&lt;1&gt;.json</title>" in (here / "c.html").read_text()
 
 
 def test_a_form_that_is_not_there_takes_nothing_from_the_others(here, answers, capsys):

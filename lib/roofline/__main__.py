@@ -130,11 +130,12 @@ def _run(name: str, rest: list[str]) -> int:
     args.given = rest  # as typed, for a command that says how to go on
     with silent():
         answer: Answer = module.answer(args)
-    code, about = answer.code, next((str(answer.data[key]) for key in (
-        "subject", "profile", "name", "file") if answer.data.get(key)), "")
+    code = answer.code
+    about = [printable(answer.data[key], 200) for key in ("subject", "profile", "name", "file")
+             if isinstance(answer.data.get(key), str)]
     for path in args.save:  # one that fails takes nothing from the others, nor from the terminal
         try:
-            save(answer, path, f"roofline {name}" + f": {printable(about, 200)}" * bool(about))
+            save(answer, path, f"roofline {name}" + f": {', '.join(about)}" * bool(about))
             tell(f"saved {printable(path, 200)}")
         except Exception as error:
             code = max(code, _ended(error))
