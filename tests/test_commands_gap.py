@@ -47,6 +47,7 @@ def test_rows_and_t_best_are_t(shell):
     """Eight matmuls of 213 ns from 2,000 ns; the first DMA at 400, the last packet to 4,568."""
     code, data = told(shell, "p.json", *CALL)
     assert code == 0 and data["roof"] == "compute" and data["count_by"].endswith("the source")
+    assert data["subject"].startswith("product (a 128x128 bf16")
     assert data["t"] == pytest.approx(TOTAL * NS) and data["t_best"] == pytest.approx(W / P)
     assert sum(row["time"] for row in data["rows"]) == pytest.approx(TOTAL * NS - W / P)
     found = rows(data)
@@ -363,4 +364,7 @@ def test_a_copy_of_ones_own(shell):
         assert shell("gap", "c.json", *more, "--save=c.csv")[0] == 0
         with open("c.csv", newline="") as file:
             assert {row["kind"] for row in csv.DictReader(file)} == {"modelled"}
+    assert shell("gap", "c.json", *COPY, "--save=c.svg")[0] == 0  # the longest name of a cause
+    assert "engines against the roof" in rows(data)
+    assert "engines against the roof</" in Path("c.svg").read_text()
     assert sum(row["time"] for row in data["rows"]) == pytest.approx(data["t"] - data["t_best"])

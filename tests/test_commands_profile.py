@@ -112,6 +112,7 @@ def test_an_unknown_chip_is_said(tmp_path, shell):
 def test_the_kernels_own_count(shell):
     code, data = told(shell, "p.json", *CALL)
     found = data["comparison"]
+    assert data["subject"].startswith("product (a 128x128 bf16")
     assert code == 0 and found["explained"] and found["by"] == "W and Q by the source"
     assert found["code"] == {"flops": W, "read": READ, "written": WRITTEN}
     assert found["profiler"] == found["code"]

@@ -248,6 +248,15 @@ def test_other_bytes_of_the_profiler_are_a_hollow_mark(shell):
     assert any(f"+{WRITTEN:,} B against Q by your hand" in note for note in data["notes"])
 
 
+def test_no_bytes_moved_are_no_mark_and_not_as_counted(tmp_path, shell):
+    capture(tmp_path / "n.json", summary={"hbm_read_bytes": 0, "hbm_write_bytes": 0})
+    own = (f"--flops={W}", f"--bytes={Q}", "--profile=n.json")
+    assert told(shell, *own)[1]["ran"]["at_its_bytes"] is None
+    out = shell("roof", *own)[1]
+    assert "by the profiler; so it has no mark" in out and "as counted" not in out
+    assert "by the profiler; as counted" in shell("roof", *own[:2], "--profile=p.json")[1]
+
+
 def test_passes_of_fp32_are_no_hollow_mark(tmp_path, shell):
     """The profiler prints twice the intensity, since each pass counts; the same bytes moved."""
     rows = [(*row[:2], {"dtype": "fp32", "passes": 2}) for row in ROWS["matmuls"]]

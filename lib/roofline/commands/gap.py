@@ -110,6 +110,8 @@ def answer(args: argparse.Namespace) -> Answer:
     lines, table = _head(ledger, whose, kept), stretches(ledger)
     data: dict[str, Any] = {**about(kept, on), **entries(ledger),
                             "count_by": mine.by if mine else "the profile"}
+    if of:
+        data["subject"] = of.title
     if args.lines:
         found = ledger.lines()
         lines += _by_line(found)

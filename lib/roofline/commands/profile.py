@@ -181,6 +181,8 @@ def _data(of: "Profile", on: Scope, check: "Check", against: "Comparison | None"
         "figures": [{"name": row.name, "printed": row.printed, "recomputed": row.recomputed,
                      "agrees": row.agrees, "reasons": list(row.reasons)} for row in check],
         "notes": list(notes)}
+    if mine and mine.source is not None:
+        data["subject"] = mine.title
     if against is not None and mine:
         data["comparison"] = {
             "subject": mine.title, "by": mine.by, "explained": against.explained,

@@ -414,8 +414,9 @@ def _reached(ran: _Ran, of: Entitlement) -> Iterator[Row]:
     if ran.moved is not None:
         at = f"hollow mark at W / this = {amount(other.intensity, 'FLOP/B')}: entitled to " \
              f"{amount(other.rate, 'FLOP/s')}, " if other and W else ""
-        yield row("Q moved", ran.moved, "B", f"by the profiler; {at}T_best "
-                  f"{amount(other.t_best, 's')}" if other else "by the profiler, as counted")
+        told = f"{at}T_best {amount(other.t_best, 's')}" if other else (
+            "as counted" if ran.moved == Q else "so it has no mark of its own")
+        yield row("Q moved", ran.moved, "B", f"by the profiler; {told}")
 
 
 def _mfu(ran: _Ran, of: Entitlement) -> float | None:
