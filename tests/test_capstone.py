@@ -14,13 +14,15 @@ import shutil
 from types import SimpleNamespace
 from typing import Any
 
+import captures
 import nbformat
 import pytest
 import standin
 from pages import ROOT
 
-from roofline import device, gaps, machine
+from roofline import device, gaps, machine, profile
 from roofline.check import Report, WrongAnswer
+from roofline.count import Count
 
 PAGE = ROOT / "day7" / "capstone.ipynb"
 CELLS = [cell for cell in nbformat.read(PAGE, 4).cells if cell.cell_type == "code"]
@@ -168,7 +170,7 @@ def lawful(page: SimpleNamespace) -> None:
         if placed:
             assert tuple(int(n.replace(",", "")) for n in placed.groups()) in row.stretches
     assert page.told["day7-8-ladder"] and page.told["day7-8-timeline"]
-    # step 7: straight below, and hollow if and only if the profile's I is another
+    # step 7: straight below, and hollow if and only if other bytes moved than Q
     seen = page.compared.profiler
     if not hand.flops:
         assert page.picture.rows[-1][2] == page.picture.rows[-2][2]  # the same bytes
@@ -177,11 +179,9 @@ def lawful(page: SimpleNamespace) -> None:
     else:
         entitled, reached = roofline_rows(page)
         assert [at for at, _ in entitled] == [at for at, _ in reached]
-        turned = page.compared["transposes"].flops
-        other = not math.isclose(hand.intensity,
-                                 (seen.flops - turned) / (seen.read + seen.written))
+        other = hand.hbm_bytes != seen.read + seen.written
         assert len(entitled) == (2 if other else 1)
-        assert ("I by the profile" in str(page.picture)) == other
+        assert ("at the bytes moved" in str(page.picture)) == other
     page.picture._repr_html_()
     assert {row[0] for row in page.moved_to.rows} >= {"before", "after"}
     # step 9: the difference of the two ledgers, by their own sums
@@ -199,12 +199,31 @@ def test_any_kernel_goes_through(name, twice):
 
 
 # ...: FLOPs of the profile that are more than those of the hand count, and why
-def test_fp32_has_a_hollow_mark_for_its_passes():
-    """The model's profile counts both passes of an fp32 matmul: 2 W over the same bytes."""
+def test_passes_of_fp32_move_no_mark():
+    """The model counts both passes of an fp32 matmul: a printed I of 2 I over the same bytes."""
     page = run(KERNELS["matmul in fp32"])
     entitled, _ = roofline_rows(page)
-    assert len(entitled) == 2
+    assert len(entitled) == 1
     assert page.compared["fp32 passes"].flops == page.hand.flops == 2 * 256 * 256 * 512
+    assert page.compared.intensity == 2 * page.hand.intensity
+
+
+def test_the_hollow_mark_stands_at_W_over_the_bytes_that_moved(tmp_path):
+    """A capture with a constant more, and with each FLOP counted twice: not at its printed I."""
+    page, more = above() | {}, 4 * 128 * 128  # an identity matrix in fp32
+    execute([one for one in CELLS if one.id in ("read-by-bytes", "read-placed")], page, {})
+    kept = captures.capture(tmp_path / "p.json", summary={
+        "hardware_flops": 2 * captures.W, "hbm_read_bytes": captures.READ + more})
+    made = SimpleNamespace(profile=profile.read(kept), time=5e-6, kind="measured",
+                           machine=machine.get("trn2", "core"))
+    hand = Count({"bf16": captures.W}, captures.READ, captures.WRITTEN)
+    rows = {row[0]: row[2] for row in page["placed"]({"p": (hand, made)}).rows}
+    I, there = (captures.W / (captures.Q + extra) for extra in (0, more))
+    assert (rows["p"], rows["p, at the bytes moved"]) == (f"{I:.3g} FLOP/B", f"{there:.3g} FLOP/B")
+    assert rows["p, entitled"] == rows["p"] and I > there
+    assert profile.compare(hand, made.profile).intensity == 2 * there  # what the profiler prints
+    less = Count({"bf16": captures.W}, captures.READ + more, captures.WRITTEN)
+    assert "at the bytes moved" not in str(page["placed"]({"p": (less, made)}))
 
 
 def test_transposes_are_no_work_and_move_no_mark():
@@ -253,12 +272,15 @@ def test_a_wrong_count_shows():
     lawful(page)
     moved, once = 1_835_008, 2 * (256 * 256 + 2 * 256 * 1024)
     assert page.hand.hbm_bytes == once and page.compared.difference.read == moved - once
-    assert len(roofline_rows(page)[0]) == 2 and "extra bytes" in page.told["day7-8-where"]
+    W = 2 * 256 * 256 * 1024
+    assert [at for at, _ in roofline_rows(page)[0]] == [f"{W / once:.3g} FLOP/B",
+                                                        f"{W / moved:.3g} FLOP/B"]
+    assert "extra bytes" in page.told["day7-8-where"]
     assert f"{once / moved - 1:+.1%}" in page.told["day7-3-check"]
 
 
 def test_work_where_there_is_none_shows():
-    """A reader counts W for a copy: the profile has none, so its I has no mark; step 6 says so."""
+    """A reader counts W for a copy: the bytes are the same, so no mark; step 6 says so."""
     page = run(KERNELS["copy, no matmul"], day7_2_work='my_W = {"bf16": 1000}')
     assert page.compared.difference.flops == -1000 and len(roofline_rows(page)[0]) == 1
     assert "dtypes: none" in page.told["day7-2-check"]
@@ -335,9 +357,73 @@ def test_each_step_has_a_task_a_cell_and_its_end():
         assert step[-1].id == f"done-{n}" and step[-1].source.startswith("*Done when* ")
 
 
-def test_each_name_of_the_ledger_has_one_row_of_the_table():
+def test_the_worked_change_is_predicted_before_it_is_shown():
+    """Q, I, T and a row to fill in; what came of them is hidden, and so is why."""
+    cells = nbformat.read(PAGE, 4).cells
+    where = {one.id: i for i, one in enumerate(cells)}
+    order = ["p-worked-9", "worked-predict", "worked-changed", "worked-verdict", "worked-row"]
+    assert [where[id] for id in order] == sorted(where[id] for id in order)
+    assert re.findall(r"^(\w+) = \.\.\. ", cells[where["worked-predict"]].source, re.M) == [
+        "wide_Q", "wide_I", "wide_T", "wide_row"]
+    for id in order[2:]:
+        assert "hide-output" in cells[where[id]].metadata["tags"], id
+    open_prose = [re.sub(r"<details>.*?</details>", "", one.source, flags=re.S) for one in
+                  cells[where["p-worked-9"]:where["h-the-same-in-three-kernels"]]]
+    assert not [text for text in open_prose if "pipeline" in text]
+
+
+def test_the_worked_changes_verdict_is_of_its_own_numbers():
+    """Each byte crosses once, before and after: Q and I stay."""
+    Q = 2 * (2 * 2048 * 1024 + 2 * 1024 * 4096)
+    given = {"worked-predict": f'wide_Q = "{Q} B"\nwide_I = {4 * 2048 * 1024 * 4096 / Q}\n'
+                               'wide_T = "1 ms"\nwide_row = "idle"'}
+    cells = [one for one in CELLS if one.id.startswith(("worked-verdict", "worked-row",
+                                                        "worked-predict"))]
+    _, told = execute(cells, dict(above()), given)
+    assert told["worked-verdict"].count("+0.0%") == 2 and "\nT not held: " in told["worked-verdict"]
+    # up: 128 columns at a time before, 512 now; down is as it was: (B, D, F) / (128, 128, 512)
+    assert "2,048 x 16,777,216 = 34,359,738,368 FLOP" in told["worked-row"]
+    assert "most lost: pipeline; yours: idle" in told["worked-row"]
+
+
+def causes_table() -> list[list[str]]:
     [table] = [c["source"] for c in nbformat.read(PAGE, 4).cells if c["id"] == "h-causes-of-a-gap"]
-    rows = [line.split("|")[3] for line in table.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip() for cell in line.split("|")[1:-1]]
+            for line in table.splitlines() if line.startswith("| ")][1:]
+
+
+@pytest.mark.parametrize(("cause", "names"), [
+    ("The engine that binds is idle", {"idle", "weight load", "DMA issue", "DMA latency",
+                                       "instruction fetch", "wait for the other core"}),
+    ("No overlap", {"wait for DMA", "wait for tensor"}),
+    ("Extra bytes", {"extra bytes"}),
+    ("A slower engine", {"wait for vector", "wait for scalar", "wait for gpsimd"}),
+    ("Fixed cost", {"start", "fill", "tail", "end", "rounding"}),
+])
+def test_a_name_of_the_ledger_stands_in_its_own_row(cause, names):
+    """By what each is, and on the next page too: before the first event, after the last."""
+    [row] = [row for row in causes_table() if row[0] == cause]
+    assert set(re.findall("`(.*?)`", row[2])) == names
+    [other] = [c.source for c in nbformat.read(PAGE.with_name("stranger.ipynb"), 4).cells
+               if c.id == "p-all-six"]
+    theirs = [set(re.findall("`(.*?)`", line.split("|")[3])) for line in other.splitlines()
+              if line.startswith("| ")][1:]
+    [here] = [i for i, row in enumerate(causes_table()) if row[0] == cause]
+    assert theirs[here] <= names and theirs[here]
+
+
+def test_sizes_beside_bytes_moved():
+    """The first mistake's picture: A, 1024 x 2048, three times, B, 2048 x 1536, eight times."""
+    A, B, C = 2 * 1024 * 2048, 2 * 2048 * 1536, 2 * 1024 * 1536
+    W = 2 * 1024 * 2048 * 1536
+    cells = [one for one in CELLS if one.id in ("day7-mistake-sizes", "mistake-sizes")]
+    told = execute(cells, dict(above()), {})[1]["mistake-sizes"]
+    assert re.search(rf"sizes, entitled +derived +{W / (A + B + C):.3g} FLOP/B", told)
+    assert re.search(rf"bytes moved, entitled +derived +{W / (3 * A + 8 * B + C):.3g} FLOP/B", told)
+
+
+def test_each_name_of_the_ledger_has_one_row_of_the_table():
+    rows = [row[2] for row in causes_table()]
     assert len(rows) == 6
     assert sorted(re.findall("`(.*?)`", " ".join(rows))) == sorted(gaps.CAUSES)
 

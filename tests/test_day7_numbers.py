@@ -116,6 +116,10 @@ NUMBERS = {
                                   bf16="32,768 B", fp32="65,536 B", explains="identity"),
     "day7.stranger.entitlement": dict(I=256, T_flop=MIXED, T_byte=QKVO / BW, T_best=MIXED,
                                       gap=T - MIXED, share=MIXED / T, row="start"),
+    # all in fp32: twice the bytes, a quarter of the peak, each product in two passes
+    "day7.stranger.second": dict(Q=2 * QKVO, T_best=ATTENTION / FP32, before=17183e-9, ratio=2,
+                                 time=(23822 - 17183) * 1e-9, more=851_968 + 262_144 - 2 * QKVO,
+                                 explains="one", turned="early"),
 }
 
 
@@ -219,6 +223,10 @@ SLIPS = {
                                   ("T_byte", QKVO / BW / 8, "8 cores"), ("T_best", QKVO / BW,
                                                                          "shorter"),
                                   ("gap", T, "measured"), ("share", 1 - MIXED / T, "rest")],
+    "day7.stranger.second": [("Q", QKVO, "bf16"), ("T_best", ATTENTION / P, "in bf16"),
+                             ("before", 23822e-9, "release"), ("ratio", 1, "one FLOP"),
+                             ("time", 23822e-9, "start of the execution"),
+                             ("more", 98_304, "both identity")],
 }
 
 

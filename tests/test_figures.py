@@ -724,3 +724,23 @@ def test_labels_keep_apart(page_of):
             for i, (one, l, t, r, b) in enumerate(boxes):
                 for other, L, T, R, B in boxes[i + 1:]:
                     assert not (l < R and r > L and t < B and b > T), (case.label, one, other)
+
+
+# --- text of a live figure ------------------------------------------------------------------------
+
+
+def test_the_text_of_a_figure_keeps_to_its_width():
+    """Paragraphs wrap; of a table that is too wide the widest columns follow below each row."""
+    words = "so " * 60 + "it ends."
+    rows = [("cause", "what", "time", "try"), ("a", "w" * 60, "1 ns", "t " * 50 + "end"),
+            ("b", "", "20 ns", "x")]
+    live = figures.Live("roofline", {}, f"{words}\n\nshort", [("wide", rows), ("slim", [("k",),
+                                                                                      ("v",)])])
+    lines = repr(live).splitlines()
+    assert max(map(len, lines)) <= 98
+    assert " ".join(repr(live).split()).startswith(f"{words} short wide ")
+    at = lines.index("wide")
+    assert lines[at + 1:at + 4] == [
+        f"cause  {'what':60}  time", f"a      {'w' * 60}  1 ns", f"    try: {('t ' * 45).strip()}"]
+    assert lines[at + 5] == f"b      {'':60}  20 ns" and lines[at + 6] == "    try: x"
+    assert lines[-3:] == ["slim", "k", "v"]

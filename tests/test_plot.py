@@ -55,9 +55,9 @@ def test_table_is_arithmetic():
     # 50 x 400e9 = 20e12; 5 of 20 = 25 %; 25 x 400e9 = 10e12; 5 of 10 = 50 %
     assert rows(picture, "gemm, entitled") == [("derived", "50 FLOP/B", "20 TFLOP/s", "", "HBM")]
     assert rows(picture, "gemm") == [("measured", "50 FLOP/B", "5 TFLOP/s", "25 %", "HBM")]
-    assert rows(picture, "gemm, entitled, I by the profile") == [
+    assert rows(picture, "gemm, entitled, at the bytes moved") == [
         ("derived", "25 FLOP/B", "10 TFLOP/s", "", "HBM")]
-    assert rows(picture, "gemm, I by the profile") == [
+    assert rows(picture, "gemm, at the bytes moved") == [
         ("measured", "25 FLOP/B", "5 TFLOP/s", "50 %", "HBM")]
     assert rows(picture, "big, entitled") == [
         ("modelled", "400 FLOP/B", "80 TFLOP/s", "", "compute")]

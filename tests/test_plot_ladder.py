@@ -62,7 +62,9 @@ def test_a_step_is_a_cause_and_its_rate_is_W_over_T():
     assert rows(picture, "pipeline")[0][:2] == ("-200 ns", "20.3 us")
     after = best + 12_800
     assert rows(picture, "tail") == [
-        ("1 us", "21.3 us", f"{W / after / 1e3:.3g} TFLOP/s", "40 %", "measured")]  # 8533 / 21333
+        ("1 us", "21.3 us", f"{W / after / 1e3:.3g} TFLOP/s", "40 %", "derived")]  # 8533 / 21333
+    assert picture.rows[-1] == ("T", "", *rows(picture, "tail")[0][1:4], "measured")
+    assert {row[0] for row in picture.rows if row[-1] != "derived"} == {"T"}
     assert rows(picture, "compute roof")[0][2] == "78.6 TFLOP/s"
     assert rows(picture, "HBM roof")[0][2] == "375 GB/s"
     assert {"peak 78.6 TFLOP/s", "HBM 375 GB/s", "T_best", "start 12 us", "tail 1 us",
@@ -120,11 +122,11 @@ def test_a_copy_has_a_ladder_in_time():
     assert picture.rows == (
         ("T_best", "", "200 us", "derived"), ("start", "13 us", "213 us", "derived"),
         ("engines against the roof", "-4 us", "209 us", "derived"),
-        ("packet cost", "31 us", "240 us", "modelled"))
+        ("packet cost", "31 us", "240 us", "derived"), ("T", "", "240 us", "modelled"))
     assert {"T_best", "start", "packet cost", "200 us", "13 us", "-4 us", "31 us",
             "T (modelled)"} <= set(words(picture))
     assert picture.alt.endswith("T_best, 200 us; start 13 us, 213 us; engines against the roof "
-                                "-4 us, 209 us; packet cost 31 us, 240 us.")
+                                "-4 us, 209 us; packet cost 31 us, 240 us; T, 240 us.")
     assert plot.ladder(led(t_best=1000), Count({"bf16": round(CORE.peak("bf16") * 1e-6)})
                        ).columns == picture.columns  # Q = 0 has no intensity either
 
@@ -135,7 +137,7 @@ def test_labels_of_many_steps_keep_apart():
     check_labels(plot.ladder(led(*causes[:14], t_best=t_best()), COUNT))
     picture = plot.ladder(led(*causes, t_best=t_best()), COUNT)
     check_labels(picture)
-    assert len(picture.rows) == len(causes) + 3
+    assert len(picture.rows) == len(causes) + 4  # two roofs, T_best, T
     copy = Count({}, 37_500_000, 37_500_000)
     check_labels(plot.ladder(led(*causes[:12], t_best=200_000, roof="memory"), copy))
 
@@ -155,7 +157,8 @@ def test_a_real_ledger_of_a_made_profile():
     ledger = gaps.ledger(of, CORE, count)
     picture = plot.ladder(ledger)
     assert picture.rows == plot.ladder(ledger, count).rows
-    assert [row[0] for row in picture.rows[2:]] == ["T_best", *(row.cause for row in ledger.rows)]
+    assert [row[0] for row in picture.rows[2:]] == ["T_best", *(row.cause for row in ledger.rows),
+                                                   "T"]
     assert picture.rows[-1][2] == "7 us"
     assert rows(picture, "idle")[0][0] == "1.92 us"  # 9 pauses of 213 ns
     own = plot.ladder(gaps.ledger(of, CORE))  # without a count: the profile's own, the same here

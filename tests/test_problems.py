@@ -9,7 +9,7 @@ import math
 import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import pytest
 
@@ -388,9 +388,10 @@ def test_worked_answers_hold(id):
 @every_problem
 def test_given_names_every_input(id):
     q = ask(id)
-    first = repr(q.worked()).splitlines()[0]
+    lines = repr(q.worked()).splitlines()
+    given = [*lines[:1], *takewhile(lambda line: line.startswith("    "), lines[1:])]
     for name, text in q.given.items():
-        assert f"{name} = {text}" in first
+        assert any(f"{name} = {text}" in line for line in given)
 
 
 # --- the reader's own inputs --------------------------------------------------------------------

@@ -50,9 +50,7 @@ NOT_AN_ANSWER: dict[tuple[str, str, str], str] = {
     ("day4/measured_roofs.ipynb", "day4.above", "spec"):
         "P of Day 3's core, which the openers have: the question is the ratio",
     ("day7/capstone.ipynb", "day7.own_traffic", "written"):
-        "the steps' own inputs are the worked kernel's, on purpose: its table stands above",
-    ("day7/capstone.ipynb", "day7.own_entitlement", "rate"):
-        "P itself, which every question on this core gives",
+        "the form's table is the worked MLP's with F doubled: y, the row stored, is as large",
     ("day7/capstone.ipynb", "day7.own_counters", "more"):
         "an identity matrix in bf16 is as large as a tile of x in the worked table",
     ("day7/stranger.ipynb", "day7.stranger.start", "start"):

@@ -12,7 +12,7 @@ import timelines
 from pages import ROOT, cell_source, cell_text
 from test_figures import page_of, sideways, violations  # noqa: F401  # page_of: a fixture
 
-from roofline import ask, device, figures, gaps, machine, profile
+from roofline import ask, device, figures, gaps, machine, plot, profile, units
 from roofline.count import Count
 from roofline.profile import ProfileError
 from roofline.timeline import Spans
@@ -380,6 +380,18 @@ def test_the_page_prints_the_ledger():
     assert round(2 / (1 / (2 * PE) + 4 / (2 * PE)) / 1e3, 1) == 31.5  # half of W at each peak
 
 
+def test_the_pages_ladder_has_a_hollow_mark_at_the_bytes_that_moved():
+    """W over the four tensors and the two identities, from the page's own cells as they stand."""
+    names = {"seen": of("bf16"), "product": PRODUCT, "Count": Count, "core": CORE, "plot": plot,
+             "profile": profile, "units": units}
+    source = {one["id"]: cell_source(one) for one in json.loads(PAGE.read_text())["cells"]}
+    exec(source["c-what-was-it-entitled-to"], names)
+    exec(source["c-what-was-it-entitled-to-3"], names)
+    rows = eval(source["c-the-ledger-and-one-picture-4"], names).rows
+    there = 2 * PRODUCT / (4 * TENSOR * 2 + TILE * 2 + TILE * 4)
+    assert rows[-1][0] == f"at the bytes moved, {there:.3g} FLOP/B" and rows[-2][0] == "T"
+
+
 def test_the_page_reads_causes_off_the_lanes():
     kept = of("bf16")
     tensor, dma = ns_of(kept.of("Tensor")), ns_of(kept.of("DMA"))
@@ -415,6 +427,33 @@ def test_the_page_times_both_throttles():
     assert printed("c-do-the-second-capture-5").splitlines() == [
         f"{28_559 - 17_234:,} ns in fused attention, bf16",
         f"{23_822 - 17_183:,} ns in fused attention, fp32"]
+
+
+def test_the_second_capture_is_counted_before_it_is_seen():
+    """A question, its figure and counters closed below it, rows to fill in, a check, its end."""
+    cells = json.loads(PAGE.read_text())["cells"]
+    where = {one["id"]: i for i, one in enumerate(cells)}
+    order = ["do-second", "day7-stranger-second", "c-do-the-second-capture",
+             "c-do-the-second-capture-2", "day7-second", "day7-second-check", "done-second",
+             "c-do-the-second-capture-3"]
+    assert [where[id] for id in order] == sorted(where[id] for id in order)
+    for id in [*order[2:4], order[-1]]:
+        assert "hide-output" in cells[where[id]]["metadata"]["tags"], id
+    assert cell_source(cells[where["day7-second"]]).startswith("my_rows = ...")
+    assert cell_source(cells[where["done-second"]]).startswith("*Done when* ")
+
+
+@pytest.mark.parametrize(("rows", "says"), [
+    ("...", "rows not filled in"),
+    # 38,091.607 ns less W / P_fp32 = 2 x 512 x 512 x 128 x 2 / (P / 4): 31,264.940 ns
+    ('{"start": 13_289, "all else": 17_000}', "976 ns of the gap without a row: done"),
+    ('{"start": 13_289}', "17,976 ns of the gap without a row: look for it on the timeline"),
+])
+def test_the_second_captures_rows_have_to_add_up(rows, says, capsys):
+    [check] = [cell_source(one) for one in json.loads(PAGE.read_text())["cells"]
+               if one["id"] == "day7-second-check"]
+    exec(check, {"my_rows": eval(rows), "other": of("fp32")})
+    assert capsys.readouterr().out.strip() == says
 
 
 @pytest.mark.parametrize(("find", "cell", "read"), [

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from .table import Told
+from .table import WIDTH, Told, wrapped
 from .units import SCALED, UNITS, UnitError, is_bare, mebi, parse, show
 
+KEPT = "\xa0"  # a space at which no line ends
 Interval = tuple[float, float]
 # A value of other parts: a number, a part's name, or (one of OPS, value, value, ...).
 Follow = float | str | tuple[Any, ...]
@@ -370,6 +371,12 @@ class Report:
         return "\n".join(lines + (["not attempted: " + ", ".join(left)] if left else []))
 
 
+def _in_width(line: str) -> str:
+    """A line of a worked answer as lines of a page's width, each below the other."""
+    hang = 4 if line.startswith("Given: ") else 0
+    return "\n".join(wrapped([line], hang, whole=True)) if len(line) > WIDTH else line
+
+
 class Worked(str):
     """The worked answer: text that shows itself as it is."""
 
@@ -447,7 +454,8 @@ class Question:
 
     def _worked(self, page: bool) -> Worked:
         """A page says what options say; a notebook's reader has to type their keys."""
-        given = ", ".join(f"{name} = {text}" for name, text in self.given.items())
+        given = ", ".join(f"{name} = {text}".replace(" ", KEPT)
+                          for name, text in self.given.items())
         lines = [f"Given: {given}"] if given else []
         for part in self.parts:
             name = part.shown if page else part.name
@@ -464,7 +472,10 @@ class Question:
             joint = " = " if len(" = ".join(steps)) <= 76 else "\n    = "
             lines += [*part.lead.splitlines(), joint.join(steps),
                       *(f"    {remark}" for remark in remarks)]
-        return Worked("\n".join(lines))
+        text = "\n".join(lines)
+        if not page:
+            text = "\n".join(map(_in_width, text.split("\n")))
+        return Worked(text.replace(KEPT, " "))
 
     def form_data(self) -> dict[str, Any]:
         """One variant for the page's form, ready for JSON; numbers in base units."""

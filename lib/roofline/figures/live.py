@@ -17,7 +17,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ..table import aligned
+from ..table import WIDTH, aligned, wrapped
 
 _HERE = resources.files(__package__)
 
@@ -144,5 +144,24 @@ class Live:
                 + script(self.module, f'.rl-live[data-module="{self.module}"]'))
 
     def __repr__(self) -> str:
-        return "\n\n".join([self.text, *("\n".join([caption, *aligned(rows)])
-                                         for caption, rows in self.tables)])
+        said = ["\n".join(wrapped([words], hang=0)) for words in self.text.split("\n\n")]
+        return "\n\n".join([*said, *("\n".join([caption, *_in_width(rows)])
+                                     for caption, rows in self.tables)])
+
+
+def _in_width(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table; where it is too wide, its widest columns follow below each row."""
+    columns = list(zip(*rows, strict=True))
+    below: list[int] = []
+
+    def beside() -> list[str]:
+        kept = [i for i in range(len(columns)) if i not in below]
+        return aligned([[row[i] for i in kept] for row in rows])
+
+    while len(below) + 1 < len(columns) and max(map(len, beside())) > WIDTH:
+        below.append(max((i for i in range(len(columns)) if i not in below),
+                         key=lambda i: max(map(len, columns[i]))))
+    return [line for row, line in zip(rows, beside(), strict=True) for line in (
+        *wrapped([line], hang=4),
+        *wrapped(f"    {rows[0][i]}: {row[i]}" for i in sorted(below)
+                 if row is not rows[0] and row[i]))]

@@ -38,7 +38,7 @@ __all__ = ["COLOURS", "CSS", "KINDS", "Picture", "PlotError", "Point", "Series",
            "ladder", "roofline"]
 
 _DASHES = (None, (7.0, 2.0), (2.0, 2.0))
-_PROFILED = ", I by the profile"
+_PROFILED = ", at the bytes moved"
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Point:
     intensity           I in FLOP/B, of `level`'s bytes
     rate                FLOP/s reached; None shows the entitlement alone
     kind                where `rate` (without one: I) comes from, one of KINDS
-    measured_intensity  I by the profile, when it is another
+    measured_intensity  W over the bytes that really moved (the profiler's), where they are not Q
     level               the memory level whose bytes I counts; None is the slow link
 
     Raises PlotError when a number cannot stand on a log axis or the kind is unknown.
@@ -72,7 +72,7 @@ class Point:
                 positive(value, f"Point {self.label!r}: {name}")
 
     def places(self) -> list[tuple[float, str]]:
-        """Its intensities: the counted one and, when it differs, the profile's."""
+        """Its intensities: the counted one and, when it differs, that of the bytes moved."""
         other = self.measured_intensity
         differs = other is not None and not math.isclose(other, self.intensity)
         return [(self.intensity, ""), *([(other, _PROFILED)] if other and differs else [])]
@@ -116,8 +116,8 @@ def roofline(machine: Machine, points: Iterable[Point] = (), *, dtype: str | Cou
     ceilings    True for all of the machine's, or some of them by name or value
     title, alt  caption and alternative text; left empty, both are made from the data
 
-    A point is a dot on its roof (the entitlement) joined to a mark below it (the rate). With
-    another I by the profile, hollow marks show the same rate and the entitlement there.
+    A point is a dot on its roof (the entitlement) joined to a mark below it (the rate). Where
+    other bytes moved, hollow marks show the same rate at their I and the entitlement there.
     Raises PlotError for an unknown dtype, level or ceiling, MachineError for a Count without one.
     """
     if isinstance(dtype, Count):
@@ -276,7 +276,7 @@ class _Roofline:
             if other:
                 c.line([(p.intensity, self.height(p)), (at, p.rate or roof[1])], colour, 1.0,
                        (3.0, 2.0))
-                c.entry("o", INK, "hollow: I by the profile", hollow=True)
+                c.entry("o", INK, "hollow: at the bytes moved", hollow=True)
 
 
 def curve(series: Iterable[Series], *, xlabel: str, ylabel: str, xunit: str, yunit: str,

@@ -126,7 +126,8 @@ class _Ladder:
             rate = self.W / step.after
             rows.append((step.label, units.show(step.adds, "s") if i else "",
                          units.show(step.after, "s"), _rate(rate), _percent(rate / top),
-                         "derived" if step is not last else self.kind))
+                         "derived"))
+        rows.append(("T", "", *rows[-1][2:5], self.kind))
         told = "; ".join(f"{name}{f' {adds}' if adds else ''}, {rate} ({share})"
                          for name, adds, _, rate, share, _ in rows[2:])
         told = (f"At {_intensity(I)} the entitlement is {_rate(top)}. Step by step down to "
@@ -196,12 +197,13 @@ class _Names(Axis):
 
 def _in_time(steps: Sequence[_Step], kind: str, title: str, alt: str) -> Picture:
     rows = [(step.label, units.show(step.adds, "s") if i else "", units.show(step.after, "s"),
-             kind if i == len(steps) - 1 else "derived") for i, step in enumerate(steps)]
+             "derived") for i, step in enumerate(steps)]
+    rows.append(("T", "", rows[-1][2], kind))
     told = "; ".join(f"{name}{f' {adds}' if adds else ''}, {after}"
                      for name, adds, after, _ in rows)
 
     def draw(paint: Mapping[str, str], heading: str) -> Figure:
-        names = "\n".join(short(step.label, 22) for step in steps)
+        names = "\n".join(short(step.label, 24) for step in steps)
         c = Canvas(Axis.around([0.0, *(s.after for s in steps)], "s", "Time after each cause (s)",
                                False),
                    _Names(0.6 - len(steps), 0.6, names, "", log=False), paint, heading)

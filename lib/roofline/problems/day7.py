@@ -807,13 +807,13 @@ def own_point(P: float, BW: float, W: float, Q: float, T: float, seen: float,
                        "P and BW of all 8 cores": best_seen / CORES},
                       label="T_best at I_seen"))
     yield _choice("plot", "hand", {
-        "hand": ("at the hand count's, and a hollow one at the profiler's if it differs", ""),
+        "hand": ("at the hand count's, and a hollow one at I_seen where the bytes differ", ""),
         "profiler": ("at the profiler's, for both points",
                      "Then the picture no longer shows what you predicted."),
         "both": ("the entitled one at the hand count's, the measured one at the profiler's",
                  "Then they have two roofs, and the distance between them is no gap.")},
-        "A gap is read straight down, at one I. Where the bytes differ, the profiler's I gets a "
-        "hollow marker with an entitlement of its own.", "Where does the point go?")
+        "A gap is read straight down, at one I. Where other bytes moved than Q, a hollow mark "
+        "stands at W over them, with an entitlement of its own.", "Where does the point go?")
 
 
 own_point = _own(own_point, W=NO_MATMUL)
@@ -1444,7 +1444,11 @@ STRANGERS: dict[str, dict[str, Any]] = {
     "throttle": dict(N=WIDE, interval=INTERVAL, first=STRANGER["first"], release=RELEASE,
                      useful=THROTTLED),
     "traffic": dict(S=S, d=d_HEAD, read=READ, written=WRITTEN),
-    "entitlement": dict(W=ATTENTION, Q=4 * 2 * S * d_HEAD, T=STRANGER["T"])}
+    "entitlement": dict(W=ATTENTION, Q=4 * 2 * S * d_HEAD, T=STRANGER["T"]),
+    # The second capture, trn2-lnc2-attn-fused-fp32-s512, of the same author: all in fp32.
+    "second": dict(S=S, d=d_HEAD, T=38091.607e-9, first=17183e-9, release=23822e-9,
+                   turns=26800e-9, raw=352_321_536, transpose=TRANSPOSE, read=851_968,
+                   written=262_144)}
 FP32_P = float(CORE.peak("fp32"))
 
 
@@ -1763,6 +1767,88 @@ def stranger_entitlement(P: float, BW: float, P_fp32: float, W: int, Q: int, T: 
                   "in the gap.")},
         "A small kernel is mostly start-up: the launch does too little work.",
         "Which row is the largest?")
+
+
+@_read("The second capture: S = {S} and d = {d} again, now all in fp32, P_fp32 = {P_fp32}; BW = "
+       "{BW}. Your count first: what are Q and T_best? Then open the figure and the counters "
+       "below. How long is it before the first matmul, a transpose? How many W is Raw Flops "
+       "without transposes? How long is it from the first matmul to the throttle's release? How "
+       "many bytes more than Q moved, and what are they? The transposes of the scores cost less "
+       "than in the first capture: why?")
+@problem(
+    "day7.stranger.second",
+    ask="Attention with S = {S} and d = {d}, all in fp32 at P_fp32 = {P_fp32}; BW = {BW}. What "
+        "are Q, with four tensors crossing once, and T_best? A capture of it takes {T}. The first "
+        "matmul starts at {first}, the throttle is released at {release}, the transposes of the "
+        "scores start at {turns}. Raw Flops is {raw}, of them Transpose Flops {transpose}; {read} "
+        "bytes are read and {written} written. How long is it before the first matmul? How many W "
+        "is Raw Flops without transposes? How long is it from the first matmul to the release? "
+        "How many bytes more than Q moved, and what are they? Against a capture in which the "
+        "release comes after them, these transposes cost less: why?" + SAID,
+    fixed=dict(STRANGERS["second"], P_fp32=FP32_P, BW=BW, figures=PUBLISHED),
+    one_of=FIGURES,
+    units=dict(dict.fromkeys(("T", "first", "release", "turns"), "s"), P_fp32="FLOP/s", BW="B/s"),
+    draw=lambda r: (lambda S, d, turned, first: dict(
+        figures=MADE_UP, S=S, d=d, raw=8 * S * S * d + turned, transpose=turned,
+        read=3 * 4 * S * d + 65_536, written=4 * S * d, first=first,
+        release=first + r.choice((5.2e-6, 7.9e-6)), turns=first + r.choice((9.1e-6, 10.6e-6)),
+        T=r.choice((46e-6, 61e-6))))(
+        r.choice((384, 640, 768)), r.choice((64, 128)), r.choice((12, 16, 28)) * 4_194_304,
+        r.choice((15.8e-6, 18.1e-6))))
+def stranger_second(S: int, d: int, T: float, first: float, release: float, turns: float,
+                    raw: int, transpose: int, read: int, written: int, P_fp32: float, BW: float,
+                    figures: str) -> Iterator[AnyPart]:
+    _whose(figures, "second", S=S, d=d, T=T, first=first, release=release, turns=turns, raw=raw,
+           transpose=transpose, read=read, written=written)
+    if not first < release < T or not first < turns < T or transpose >= raw:
+        raise ValueError("release and turns lie between first and T, and transpose is below raw")
+    W, Q, useful = 4 * S * S * d, 4 * 4 * S * d, raw - transpose
+    best, more, one = max(W / P_fp32, Q / BW), read + written - Q, 4 * TILE**2
+    yield _apart(Part("Q", Q, "B", f"4 × S × d × 4 bytes = 4 × {S} × {d} × 4 bytes",
+                      {"2 bytes a number, as in bf16": Q / 2, ELEMENTS: Q / 4,
+                       "one of the four left out": Q * 3 / 4, "all bytes that moved":
+                       read + written}, label="Bytes by hand"))
+    yield _apart(Part("T_best", best, "s", f"max(W / P_fp32, Q / BW) = max({time(W / P_fp32)}, "
+                      f"{time(Q / BW)})",
+                      {"all of W in bf16": W / (4 * P_fp32), "half of W in bf16, as before":
+                       W / 2 / P_fp32 * 1.25, "the shorter of the two times": min(
+                           W / P_fp32, Q / BW), "the counted FLOPs, not W": useful / P_fp32,
+                       "the two times added": W / P_fp32 + Q / BW}))
+    yield _apart(Part("before", first, "s", f"first = {ns(first)}",
+                      {"the release, not the first matmul": release, "what is left after it":
+                       T - first, "from the first matmul to the release": release - first},
+                      label="Before the first matmul"))
+    yield _apart(Part("ratio", useful / W, "", f"(raw - transpose) / W = ({raw:,} - "
+                      f"{transpose:,}) / {W:,}",
+                      {"the transposes left in": raw / W, UPSIDE_DOWN_: W / useful,
+                       "one product alone": 2 * useful / W, ONE_FLOP: useful / W / 2},
+                      label="Counted, over W"))
+    yield _apart(Part("time", release - first, "s", f"release - first = {ns(release)} - "
+                      f"{ns(first)}",
+                      {"counted from the start of the execution": release,
+                       "the time before the first matmul": first,
+                       "to the transposes of the scores": turns - first},
+                      label="First matmul to release"))
+    yield _apart(Part("more", more, "B", f"read + written - Q = {read:,} + {written:,} - {Q:,}",
+                      {"what is written left out": read - Q, "all of its bytes": read + written,
+                       "an identity matrix in bf16": one / 2, "both identity matrices":
+                       one * 3 / 2, "Q itself": Q}, label="More than Q", follows=None))
+    yield _choice("explains", "one" if more == one else "other", {
+        "one": ("one identity matrix, in fp32", "128 × 128 × 4 bytes are not the difference."),
+        "both": ("two identity matrices, one in each dtype", "All tiles are fp32: one serves."),
+        "other": ("neither: look for reloads and spills", "It is 128 × 128 × 4 bytes, to the "
+                  "byte.")},
+        f"{more:,} bytes more; an identity in fp32 is {one:,}.", "What are they?")
+    early = release <= turns
+    yield _choice("turned", "early" if early else "late", {
+        "early": ("the throttle was released before they began",
+                  "The release comes after their start."),
+        "late": ("they cost less for another reason: they began before the release",
+                 "See which comes first, the release or they."),
+        "fewer": ("there are fewer of them", "As many tiles have to be turned."),
+        "dtype": ("fp32 is turned faster", "A row of fp32 takes two cycles a column.")},
+        "At the full clock a matmul takes half of the time it takes at 4 of 8 cycles.",
+        "Why do they cost less?")
 
 
 PROBLEMS = collect(globals())
