@@ -392,6 +392,7 @@ def test_given_names_every_input(id):
     given = [*lines[:1], *takewhile(lambda line: line.startswith("    "), lines[1:])]
     for name, text in q.given.items():
         assert any(f"{name} = {text}" in line for line in given)
+    assert max(map(len, lines)) <= 98  # a page's width
 
 
 # --- the reader's own inputs --------------------------------------------------------------------

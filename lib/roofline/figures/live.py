@@ -150,7 +150,7 @@ class Live:
 
 
 def _in_width(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table; where it is too wide, its widest columns follow below each row."""
+    """Lines of a table; where it is too wide, its widest but the first follow below each row."""
     columns = list(zip(*rows, strict=True))
     below: list[int] = []
 
@@ -159,7 +159,7 @@ def _in_width(rows: Sequence[Sequence[str]]) -> list[str]:
         return aligned([[row[i] for i in kept] for row in rows])
 
     while len(below) + 1 < len(columns) and max(map(len, beside())) > WIDTH:
-        below.append(max((i for i in range(len(columns)) if i not in below),
+        below.append(max((i for i in range(1, len(columns)) if i not in below),
                          key=lambda i: max(map(len, columns[i]))))
     return [line for row, line in zip(rows, beside(), strict=True) for line in (
         *wrapped([line], hang=4),
