@@ -4,6 +4,7 @@ import random
 import re
 
 import pytest
+from figuretext import uncut
 from pages import ROOT
 from test_figures import READS, page_of, sideways, violations  # noqa: F401  # page_of: a fixture
 
@@ -19,7 +20,7 @@ HERE = ROOT / "lib/roofline/figures"
 
 
 def test_the_question_and_the_tables_are_the_library_s():
-    text = repr(figures.clockwork())
+    text = uncut(figures.clockwork())
     assert "one core of Trainium1 does 91.75 TFLOP/s at 2.8 GHz" in text and "K = 64" in text
     # 128 x 128 x 2 x 2.8 GHz; half of the rows; 32 of 64 columns; 512 of 544 and 128 of 160
     # cycles; fp32 a quarter
@@ -32,7 +33,7 @@ def test_the_question_and_the_tables_are_the_library_s():
 
 
 def test_a_page_that_asks_for_the_numbers_gets_no_tables():
-    text = repr(figures.clockwork(tables=False))
+    text = uncut(figures.clockwork(tables=False))
     assert "What does the rate do?" in text and "45.88" not in text
 
 

@@ -5,6 +5,7 @@ import random
 import re
 
 import pytest
+from figuretext import uncut
 from test_figures import READS, page_of, sideways, violations  # noqa: F401  # page_of: a fixture
 
 from roofline import figures, machine, ops, units
@@ -22,7 +23,7 @@ def layer(B, D, F, dtypes=("bf16", "bf16")):
 
 
 def test_the_question_and_the_tables_are_the_library_s():
-    text = repr(figures.crossover())
+    text = uncut(figures.crossover())
     # 2.4 GHz x 128 x 128 x 2 over 3 TB/s / 8; B = r D F / (D F - r (D + F)) at D = F = 4096.
     ridge = 2.4e9 * 128 * 128 * 2 / 375e9
     assert "ridge at 210 FLOP/B" in text and "half the D: 2048" in text

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 import pytest
+from figuretext import uncut
 from test_figures import READS, page_of, sideways, violations  # noqa: F401  # page_of: a fixture
 
 from roofline import figures, ops, units
@@ -32,7 +33,7 @@ def four():
 
 
 def test_the_question_and_the_tables_are_the_library_s():
-    text = repr(four())
+    text = uncut(four())
     assert "Which of them moves the fewest bytes over HBM?" in text and "<" not in text
     M, K, N = 1280, 512, 2048
     for nest, r_A, r_B in FOUR:
@@ -64,7 +65,7 @@ def test_an_output_that_spills_is_asked_for_its_writes():
     assert [data["answers"][i] for i in data["right"]] == ["8 times"]
     assert {"7 times", "15 times"} <= set(data["answers"])  # read; both ways
     assert data["verdict"] == "Each block of C is written 8 times, and read back 7 times."
-    assert re.search("read 1 x +read 1 x +written 8 x, read 7 x ", repr(live))
+    assert re.search("read 1 x +read 1 x +written 8 x, read 7 x ", uncut(live))
     twice = figures.nest(Nest(ops.Matmul(2, 2, 2), "k1 A B C")).data
     assert twice["verdict"] == "Each block of C is written 2 times, and read back once."
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import timelines
+from figuretext import uncut
 from test_figures import page_of, sideways, violations  # noqa: F401  # page_of: a fixture
 
 from roofline import figures, gaps, machine, profile
@@ -99,7 +100,7 @@ def test_kinds_of_rows_are_told_apart():
 
 def test_text_and_tables_are_arithmetic():
     live = figures.timeline(timelines.profile(small(), T + 0.5), small_ledger())
-    text = repr(live)
+    text = uncut(live)
     assert "<" not in text
     assert text.startswith("A measured profile, made: 16,384 ns. 1 of 1 core worked; "
                            "15 instructions and 21 DMA packets are recorded.")
