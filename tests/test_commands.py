@@ -369,6 +369,21 @@ def test_no_input_is_written_over(here, capsys, words):
     refused(words, capsys)
 
 
+@pytest.mark.parametrize("held", [
+    {"profile_info": [{"written_by": "roofline"}]}, {"summary": [{"total_time": 1e-6}]},
+    {"instruction": []}, {"n_12": {"total_time": 1e-6}}, {"total_time": 1e-6}])
+def test_an_answer_replaces_an_answer_and_no_profile(here, answers, capsys, held):
+    answers(Answer("yes", {"yes": 1}))
+    assert [main(["probe", "--save=a.json"]) for _ in range(2)] == [0, 0]
+    capsys.readouterr()
+    answers(AssertionError("it has worked"))
+    (here / "mine.json").write_text(json.dumps(held))
+    (here / "link.json").symlink_to("mine.json")
+    for words in (["--save=mine.json"], ["--save", "./mine.json"], ["--save=link.json"]):
+        said = " ".join(refused(["probe", *words], capsys).split())
+        assert "a profile is there" in said and "another name, such as mine-answer.json" in said
+
+
 # --- how it ends ---------------------------------------------------------------------------------
 
 

@@ -41,6 +41,7 @@ CODES = {
 DRAWN = (".svg", ".png")  # forms of a command that DRAWS
 FORMS = (".txt", ".json", ".csv", *DRAWN, ".html")
 Cell = str | int | float | None
+_PROFILED = ("summary", "Summary", "profile_info", "instruction", "Instruction", "total_time")
 
 
 class SaveError(Told, ValueError):
@@ -223,9 +224,24 @@ def check(outputs: Iterable[tuple[str, str]], inputs: Iterable[str], forms: Iter
         if option == "--write" and place.exists():
             from ..profile.write import refuse_others
             refuse_others(place, "json")
+        if option == "--save" and suffix == ".json" and place.exists() and _profiled(place):
+            raise SaveError(f"{what}: a profile is there, and an answer takes the place of none; "
+                            "it was left as it is. Save under another name, such as "
+                            f"{printable(place.stem, 60)}-answer.json")
         if (place.parent / "recording.json").exists():
             raise SaveError(f"{what}: that folder is a recording, held to its files as they are. "
                             "Save elsewhere")
+
+
+def _profiled(place: Path) -> bool:
+    """Whether that file holds a profile, measured or modelled: by its keys, none of an answer's."""
+    try:
+        found = json.loads(place.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and any(
+        key in _PROFILED or (key.startswith("n_") and isinstance(value, dict))
+        for key, value in found.items())
 
 
 def _place(path: str, what: str) -> Path:
