@@ -104,6 +104,10 @@ def test_help_loads_neither_numpy_nor_matplotlib():
     (["--json", "count"], "the command comes first"),
     (["count"], "CALL"),
     (["count", *CALL, "--josn"], "--josn"),
+    (["predict", "x.py:k", "--bw=300 GB/s"], "no option --bw of predict; it is one of roof."),
+    (["predict", "x.py:k", "--bw=3"], "no option --bw of predict; it is one of roof."),
+    (["count", *CALL, "--josn= x"], "no option --josn of count, did you mean --json?"),
+    (["count", *CALL, "--flops 3"], "'--flops 3' is one word. Write --flops=VALUE"),
     (["sheet", "trn2", "--scope=chip"], "'core', 'lnc2'"),
     (["capture", "x.py:k", "--tolerance=nan"], "expected a number above 0"),
     (["capture", "x.py:k", "--timeout=soon"], "--timeout"),
@@ -248,6 +252,13 @@ def test_a_file_of_arguments_that_is_none(here, capsys, text, said):
     assert main(["count", "@call.txt"]) == 2
     err = capsys.readouterr().err
     assert said in err and err.count("error:") == 1
+
+
+def test_an_option_in_a_file_of_arguments_is_told_as_one(here, capsys):
+    (here / "call.txt").write_text("Matmul M=128 K=128\n--bw='300 GB/s'  # of roof\nN=512\n")
+    assert main(["count", "@call.txt"]) == 2
+    assert "no option --bw of count; it is one of roof" in capsys.readouterr().err
+    assert main(["roof", "@call.txt"]) == 0
 
 
 def test_a_folder_is_no_file_of_arguments(here, capsys):

@@ -13,13 +13,15 @@ if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]) and not sys.
     del sys.path[0]  # where you are, which -m puts first: a kernel's file may be called copy.py
 
 import argparse
+import re
 import shlex
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .commands import COMMANDS
 from .commands.answer import (
@@ -66,6 +68,11 @@ class Parser(argparse.ArgumentParser):
                                "such a form; may come again")
         self.add_argument("--json", action="store_true", help="JSON on stdout in place of text")
 
+    @property
+    def options(self) -> Iterable[str]:
+        """As they are typed, "--save"."""
+        return self._option_string_actions
+
     def error(self, message: str) -> NoReturn:
         raise Usage(f"{printable(message)}\n  {self.prog} --help shows examples")
 
@@ -108,17 +115,25 @@ def _main(argv: list[str]) -> int:
     return _run(name, rest)
 
 
-def _run(name: str, rest: list[str]) -> int:
+def _parser(name: str) -> tuple[Any, list[str], Parser]:
+    """A command's module, the forms of its answer, and what reads its arguments."""
     module = import_module(f".commands.{name}", __package__)
     draws = getattr(module, "DRAWS", False)
     forms = [form for form in FORMS if draws or form not in DRAWN]
     parser = Parser(name, COMMANDS[name], module.EXAMPLES, forms)
     module.add(parser)
+    return module, forms, parser
+
+
+def _run(name: str, rest: list[str]) -> int:
+    module, forms, parser = _parser(name)
     if {"-h", "--help"} & {*rest}:
         show(parser.format_help())
         return 0
     read: list[str] = []
-    args = parser.parse_intermixed_args([*expanded(rest, read)])
+    words = [*expanded(rest, read)]
+    _known(name, parser, words)
+    args = parser.parse_intermixed_args(words)
     for option, value in vars(args).items():
         if value == "" or (isinstance(value, list) and "" in value):
             raise Usage(f"{option}: got an empty text; expected a value. Give it one, or leave it "
@@ -141,6 +156,25 @@ def _run(name: str, rest: list[str]) -> int:
             code = max(code, _ended(error))
     show(to_json(answer.data) if args.json else answer.text + "\n")
     return code
+
+
+def _known(name: str, parser: Parser, words: Iterable[str]) -> None:
+    """Hold each word that begins with -- to the command's options: argparse takes one with a blank
+    in it for a part of the call. Raises Usage.
+    """
+    from .commands.calls import near
+    for word in takewhile(lambda word: word != "--", words):
+        option = re.split(r"[=\s]", word, maxsplit=1)[0]
+        known = option in parser.options
+        if not word.startswith("--") or (known and word[len(option):][:1] in ("", "=")):
+            continue
+        if known:
+            raise Usage(f"{printable(word, 80)!r} is one word. Write {option}=VALUE, in quotes "
+                        f"where a blank is in it: {option}='...'")
+        others = [one for one in COMMANDS if option in _parser(one)[2].options]
+        raise Usage(f"no option {printable(option, 60)} of {name}"
+                    + (f"; it is one of {' and '.join(others)}" if others else
+                       near(option, parser.options)) + f". {parser.prog} --help lists them")
 
 
 @contextmanager
