@@ -38,6 +38,23 @@ def two(a, b):
     return tuple(outs)
 
 '''
+HALVES = '''
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def halves(x):
+    """y = x: each core its half, written twice."""
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    mine = nl.ds(nl.program_id(0) * 128, 128)
+    nisa.dma_copy(dst=tile, src=x[mine, :])
+    for i in range(2):
+        nisa.dma_copy(dst=y[mine, :], src=tile)
+    return y
+'''
 TWO = ["mixed.py:two", "a=128x128:bf16", "b=128x128:fp32", "--chip=trn2"]
 told, refused = asked("count")
 
@@ -113,6 +130,19 @@ def test_two_cores_together(shell: Shell) -> None:
     assert code == 0
     assert "both cores together" in out
     assert "LNC=2" in out
+
+
+def test_what_both_cores_write_whole_is_told(shell: Shell, tmp_path: Path) -> None:
+    note = "y is written 2x: both cores write all of it. Split the work by nl.program_id(0)"
+    said = " ".join(shell("count", "product.py:pair", "x=256x64:bf16")[1].split())
+    assert note in said
+    assert "written 2x" not in shell("count", "product.py:copy", "x=256x64:bf16")[1]
+    (tmp_path / "halves.py").write_text(HALVES)  # as many bytes, each core its own half, twice
+    call = ["halves.py:halves", "x=256x64:bf16", "--lnc=2", "--chip=trn2"]
+    assert [t["written"] / t["bytes"] for t in data(shell, *call)["tensors"]] == [0, 2]
+    assert "written 2x" not in shell("count", *call)[1]
+    split = [MLP[0], f"x={D}x{2 * B}:bf16", *MLP[2:], "--lnc=2"]  # both load the weights, rightly
+    assert "written 2x" not in shell("count", *split)[1]
 
 
 def test_of_two_dtypes_each_has_its_own_w(shell: Shell) -> None:

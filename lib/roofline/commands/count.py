@@ -190,7 +190,10 @@ def of_source(run: "Run") -> Source:
     notes += [f"alive on chip at most {units.mebi(run.sbuf_peak_bytes)} of "
               f"{units.mebi(capacity)} SBUF and {run.psum_peak_banks} of "
               f"{run.target.psum_num_banks} PSUM banks" + ", on each core" * (run.lnc > 1)
-              + f"; {issued:,} instructions", *(f"warning: {text}" for text in run.warnings)]
+              + f"; {issued:,} instructions",
+              *(f"{name} is written 2x: both cores write all of it. Split the work by "
+                "nl.program_id(0), or it is done twice" for name in twice_by(run)),
+              *(f"warning: {text}" for text in run.warnings)]
     by = f"the source, on {run.target.name}" + ", both cores together" * (run.lnc > 1)
     merged: dict[str, Traffic] = {}
     for t in run.tensors:  # of one name there may be several
@@ -201,6 +204,21 @@ def of_source(run: "Run") -> Source:
         "cores": run.lnc, "instructions": issued, "matmuls": matmuls,
         "sbuf_peak_bytes": run.sbuf_peak_bytes, "sbuf_bytes": capacity,
         "psum_peak_banks": run.psum_peak_banks}, run.lines)
+
+
+def twice_by(run: "Run") -> list[str]:
+    """Tensors that each core of a pair writes whole, the same places of it."""
+    if run.lnc == 1:
+        return []
+    places: list[dict[Any, Counter[Any]]] = []
+    for core in run.cores:
+        places.append({})
+        for _, _, _, writes, _ in core.issued:
+            for own, layout, first in writes:
+                if layout.hbm_bytes and not layout.indirect:
+                    places[-1].setdefault(own, Counter())[layout, first] += 1
+    return [own.name for own, one in places[0].items() if one == places[1].get(own)
+            and sum(layout.hbm_bytes * n for (layout, _), n in one.items()) == own.nbytes]
 
 
 def matmuls_of(run: "Run") -> list[dict[str, Any]]:
