@@ -675,6 +675,14 @@ def test_notes_say_what_to_doubt():
     assert ledger(**RUN, unknown=names, roof="memory").notes == ()
     fast = ledger(Count({"bf16": 10 * ONE["bf16"]}), **RUN)
     assert "faster than the roof allows" in fast.notes[0]
+    # a model may carry 16 x 27.2 GB/s of DMA against 375 GB/s of HBM, and no more
+    for share, words in ((1.1, "the model lets the DMA engines carry more"),
+                         (1.2, "is the count that of this kernel")):
+        count = Count({}, round(share * 720 * 375))
+        made = replace(profile(timeline(**RUN)), kind="modelled")
+        assert words in gaps.ledger(made, TRN2, count).notes[0]
+        measured = gaps.ledger(replace(made, kind="measured"), TRN2, count)
+        assert "is the clock right?" in measured.notes[0]
     made = profile(timeline(**RUN))
     without = gaps.ledger(replace(made, summary={}), TRN2)
     assert without.t == 720 and "no total_time" in without.notes[0]

@@ -299,10 +299,13 @@ def ledger(profile: "Profile | Prediction", machine: Machine | str, count: Any =
     for own in matmuls if roof == "compute" else ():
         parts += compute(own, rates, t_best, done)
     made = f"buffers {profile.buffers}" if hasattr(profile, "buffers") else of.format
+    by_model = of.kind == "modelled" and roof == "memory" and t >= t_best * rates.carried
     notes = [text for text, held in (
         ("the profile has no total_time: T is its last timestamp", total is None),
         ("T_best is above T, faster than the roof allows: is the count that of this kernel and "
-         "of the window, and is the clock right?", t_best > t),
+         "of the window, and is the clock right?", t_best > t and not by_model),
+        ("T_best is above T: the model lets the DMA engines carry more than this roof's "
+         "bandwidth, so a modelled time may be below it", t_best > t and by_model),
         *((text, roof == "compute" and column in timeline.unknown)
           for column, text in UNKNOWN.items())) if held]
     return Ledger(of.name, on, of.kind, t, t_best, roof,

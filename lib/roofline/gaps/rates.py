@@ -26,6 +26,7 @@ class Rates:
 
     bw            B/ns of the slow link
     dma_engines, dma_rate   how many, B/ns of each; None where the machine does not say
+    carried       least time of the slow link's bytes by the DMA engines, as a share of its own
     at_start      share of its cycles that the Tensor Engine may use when work begins, or None
     interval      least columns' worth of time between two matmuls
     array         elements of a full stationary tile, by DTYPES
@@ -47,6 +48,7 @@ class Rates:
         engines, rate = fact("dma_engines"), fact("dma_engine_theoretical")
         self.dma_engines = int(engines) if engines else None
         self.dma_rate = rate / 1e9 if rate else None
+        self.carried = min(1.0, self.bw / (engines * rate / 1e9)) if engines and rate else 1.0
         self.at_start = fact("throttle_start")
         # Later cores' documents do not restate the interval; the profiles show it there, too.
         self.interval = fact("matmul_min_initiation_interval", machines.get("trn1")) or 0
