@@ -3,6 +3,7 @@
 
 import csv
 import json
+import math
 import re
 from pathlib import Path
 
@@ -160,6 +161,7 @@ def test_another_chip_has_other_roofs(shell):
     code, text, _ = shell("roof", "Matmul", "M=256", "K=256", "N=256", "dtype=bf16", "--chip=trn1")
     assert code == 0  # its DMA engines carry less than its HBM share
     assert "T DMA" in text and "272 GB/s" in text and "by the formula" in text
+    assert data["dma"] == pytest.approx(Q_ / 272e9) and data["dma"] > data["t_best"]
 
 
 def test_a_pair_has_both_roofs_twice(shell):
@@ -283,6 +285,7 @@ def test_a_kernel_without_flops_has_times_only(shell):
     assert data["ridge"] is None and "no place on a roofline" in " ".join(data["notes"])
     says = refused(shell, *COPY, "--save=c.svg")
     assert "without FLOPs has no intensity" in says and not Path("c.svg").exists()
+    assert ".html" in says
     assert shell("roof", *COPY, "--save=c.html", "--save=c.csv")[0] == 0
 
 
@@ -330,6 +333,11 @@ def test_modelled_says_so(shell):
     code, data = told(shell, *CALL, "--profile=m.json", "--save=m.svg")
     assert code == 0 and data["ran"]["kind"] == "modelled"
     assert "modelled" in Path("m.svg").read_text()
+    code, data = told(shell, f"--flops={W}", f"--bytes={math.ceil(1.1 * BW * data['ran']['t'])}",
+                      "--profile=m.json")  # faster than HBM, as 16 x 27.2 GB/s may be
+    own = f"--bw='{16 * 27.2:.1f} GB/s' is the model's own roof"
+    assert any(own in note for note in data["notes"])
+    assert not any("clock" in note for note in data["notes"])
     assert "measured" not in Path("m.svg").read_text()
     _, text, _ = shell("roof", *CALL, "--profile=m.json")
     assert "modelled, total time of the profile" in text and "measured" not in text
@@ -362,6 +370,7 @@ def test_a_core_of_a_pair_that_worked_alone_is_a_core(tmp_path, shell):
     assert told(shell, *own)[0] == 0
     code, data = told(shell, *own, "--lnc=2")
     assert code == 1 and any("different scopes" in note for note in data["notes"])
+    assert not any("the call is for" in note for note in data["notes"])
 
 
 def test_too_fast_is_flagged(tmp_path, shell):

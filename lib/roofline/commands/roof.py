@@ -64,7 +64,10 @@ examples
       a copy: no FLOPs, so no intensity, only times
 
 A filled mark is at your I, W / Q. A hollow one is at your W over the bytes that moved, with the
-entitlement there; it is drawn where the profiler counted other HBM bytes than your Q."""
+entitlement there; it is drawn where the profiler counted other HBM bytes than your Q.
+
+It ends with 1 where your count is not the source's, and where the profile is too fast to be true,
+of other work, or of another number of cores than the call or --lnc says."""
 DRAWS = True
 
 
@@ -92,8 +95,8 @@ def answer(args: argparse.Namespace) -> Answer:
     drawn = bool(mine.count.flops and mine.count.hbm_bytes)
     if not drawn and not ledger and saving(args, ".svg", ".png"):
         raise CallError(f"{_nowhere(mine.count)}; there is nothing to draw. Its times are in the "
-                        "text, .json and .csv; with --profile of a timeline a ladder in time can "
-                        "be drawn")
+                        "text, .json, .csv and .html; with --profile of a timeline a ladder in "
+                        "time can be drawn")
 
     others = [*_others(on.machine, mine)]
     engines = [*_engines(on.machine, mine)]
@@ -376,9 +379,9 @@ def _ran(kept: "Profile", on: Scope, mine: Counted, allowed: Entitlement) -> _Ra
     if kept.kind == "modelled" and t < allowed.t_best:
         from ..neuroncore.model import roof
         cores = 2 if on.machine.scope == "lnc2" else 1
-        most = roof(machines.get(on.chip, "core"), cores).bandwidths["HBM"].text
-        notes.append(f"the model lets the DMA engines carry {most}, so a modelled time may be "
-                     f"below this T_best; --bw='{most}' is its own roof")
+        spec = roof(machines.get(on.chip, "core"), cores).bandwidths["HBM"]
+        notes.append(f"the model's DMA engines carry {spec.text} ({spec.holds}), so a modelled "
+                     f"time may be below this T_best; --bw='{spec.text}' is the model's own roof")
     bad = other_work or excluded(flags) or any(flag.startswith("above spec") for flag in flags)
     moved, other = formulas.hbm_bytes(kept), None
     if moved is None:
@@ -440,15 +443,15 @@ def _picture(mine: Counted, of: Entitlement, ran: _Ran | None) -> "Picture":
 
 def _data(mine: Counted, of: Entitlement, others: Sequence[_Other], on: Scope,
           ran: _Ran | None) -> dict[str, Any]:
-    count = mine.count
+    count, dma = mine.count, _dma(of.machine)
     data: dict[str, Any] = {
         "subject": mine.title, "work_by": mine.work_by, "bytes_by": mine.bytes_by,
         "kind": "derived", "chip": on.chip, "machine": of.machine.name,
         "scope": of.machine.scope, "work": dict(count.work), "flops": count.flops,
         "other_work": dict(mine.other), "link_bytes": mine.link,
         "hbm_bytes": count.hbm_bytes, "intensity": of.intensity, "ridge": of.ridge,
-        "times": dict(of.times), "binds": of.binds, "t_best": of.t_best, "t_worst": of.t_worst,
-        "rate": of.rate,
+        "times": dict(of.times), "dma": count.hbm_bytes / dma.value if dma else None,
+        "binds": of.binds, "t_best": of.t_best, "t_worst": of.t_worst, "rate": of.rate,
         "roofs": {name: cited(spec) for name, _, spec in _roofs(of.machine, mine)},
         "engines": [{"engine": one.name, **cited(one.spec), "elements": one.elements or None,
                      "pass": one.each or None} for one in _engines(of.machine, mine)],
