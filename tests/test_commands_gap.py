@@ -114,6 +114,12 @@ def test_a_count_of_the_whole_run_is_no_count_of_a_window(shell):
     code, data = told(shell, "p.json", *part, "--window=1900:2852")
     assert (code, data["count_by"]) == (0, "W and Q by your hand") and not data["notes"]
     assert data["t_best"] == pytest.approx(W / 2 / P)
+    part = "--window=1900:2852"
+    out = " ".join(text(shell, "p.json", *CALL, part).split())
+    assert "binds the whole run, compute" in out and "--roof=memory takes the other" in out
+    assert "binds the whole run" not in text(shell, "p.json", part, "--roof=memory")
+    assert "cut at the same ns, 1,900 to 2,852" in " ".join(
+        text(shell, "p.json", part, "--against=p.json").split())
     out = text(shell, "p.json", "--window=1900:2852")
     assert "W of its matmuls, Q of all its DMA packets" in " ".join(out.split())
 
@@ -169,6 +175,7 @@ def test_another_number_of_cores_is_no(tmp_path, shell):
     assert told(shell, "p2.json", *own)[0] == 0
     code, data = told(shell, "p2.json", *own, "--lnc=2")
     assert code == 1 and any("different scopes" in note for note in data["notes"])
+    assert any(note.startswith("--lnc=2 asks for 2 physical") for note in data["notes"])
 
 
 @pytest.mark.parametrize(("first", "other", "advice"), [
@@ -227,6 +234,10 @@ def test_a_kernel_without_flops(tmp_path, shell):
     code, data = told(shell, "c.json", "--flops=0", f"--bytes={Q}", "--save=c.svg")
     assert (code, data["roof"], data["work"]) == (0, "memory", {})
     assert data["t_best"] == pytest.approx(Q / BW) and Path("c.svg").stat().st_size
+    for more in ((), ("--flops=0", f"--bytes={Q}"), ("--window=400:4000",)):
+        says = refused(shell, "c.json", *more, "--roof=compute")
+        assert "no compute roof: the Tensor Engine has no work. Leave --roof out" in says
+    assert "takes the other" not in text(shell, "c.json", "--window=400:4000")
 
 
 def test_a_pair_is_the_mean_of_its_cores(tmp_path, shell):

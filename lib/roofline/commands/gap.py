@@ -62,7 +62,10 @@ examples
       a timeline to zoom into, with the causes in it; the steps from T_best to T; each stretch
 
 Rows and T_best sum to T. A row without a stretch lies nowhere on the timeline: it is how much
-faster or slower than the roof all of it ran."""
+faster or slower than the roof all of it ran.
+
+It ends with 1 where the profile or its number of cores (--lnc) is not that of the call, where
+your count is not the source's, and where a measured T is below T_best."""
 MOST = 3  # stretches that a line of text names, causes that get advice
 COLUMNS = ("cause", "kind", "time_s", "share", "core", "start_ns", "end_ns")
 DRAWS = True
@@ -99,12 +102,20 @@ def answer(args: argparse.Namespace) -> Answer:
     if mine is None:
         count, whose, more = seen(kept, on)
         roof = roof or (_binding(on, count) if count else None)
-        if window:
-            count, whose, more = None, "W of its matmuls, Q of all its DMA packets, on chip too", []
-        notes += more
+        notes += more if not window else ()
+    works = count is None or bool(count.flops)
+    if args.roof == "compute" and not works:
+        raise CallError(f"--roof=compute: W is 0 ({whose}), so there is no compute roof: the "
+                        "Tensor Engine has no work. Leave --roof out")
     if window:
         kept = kept.window(*window)
+        if mine is None:
+            count, whose = None, "W of its matmuls, Q of all its DMA packets, on chip too"
     ledger = made(kept, on, count, roof)
+    if window and mine is None and works and not args.roof:
+        other = "memory" if ledger.roof == "compute" else "compute"
+        notes.append(f"the roof is the one that binds the whole run, {ledger.roof}, so that "
+                     f"windows add up; --roof={other} takes the other")
     differs = mine.differs if mine and not window else ()
     notes += differs
     lines, table = _head(ledger, whose, kept), stretches(ledger)
@@ -129,6 +140,8 @@ def answer(args: argparse.Namespace) -> Answer:
         theirs, _, own = (count, "", []) if mine else seen(other, there)
         if window:
             other, own, theirs = other.window(*window), [], theirs if mine else None
+            notes.append(f"{printable(other.name, 60)} is cut at the same ns, {window[0]:,} to "
+                         f"{window[1]:,}: it may have done another part of the work by then")
         was = made(other, there, theirs, ledger.roof)
         change, more = against(ledger, was)
         lines += repr(change).splitlines()
