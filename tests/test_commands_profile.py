@@ -141,6 +141,21 @@ def test_a_hand_count_says_no_way(shell):
     assert any("no cause here" in note for note in data["notes"])
 
 
+def test_a_pair_that_did_all_of_it_twice(tmp_path, shell):
+    """Each core has all of the rows: the hand counts them once, with the call or without."""
+    both = {kind: [*some, *((a, b, {**(more[0] if more else {}), "core": 1})
+                            for a, b, *more in some)] for kind, some in ROWS.items()}
+    capture(tmp_path / "dbl.json", rows=both, cores=2, summary={
+        "hardware_flops": 2 * W, "hbm_read_bytes": 2 * READ, "hbm_write_bytes": 2 * WRITTEN})
+    mine = (f"--flops={W}", f"--bytes={Q}", "--lnc=2")
+    for call, ends in (((), 0), ((*CALL, "times=16"), 1)):  # there hand and source differ
+        code, data = told(shell, "dbl.json", *call, *mine)
+        causes = data["comparison"]["causes"]
+        assert code == ends and data["comparison"]["explained"]
+        assert causes["LNC doubling"] == {"flops": W, "read": READ, "written": WRITTEN}
+    assert not any("no cause here" in note for note in data["notes"])
+
+
 def test_a_hand_count_that_agrees_knows_the_tensors(shell):
     """A compiled kernel that loads b once, where the source says twice: only a Run can tell."""
     call = ("product.py:twice", *CALL[1:])

@@ -144,7 +144,9 @@ def scope(args: argparse.Namespace, of: Subject | None, kept: "Profile | None" =
                      "follows is of one core")
     if asked and asked != cores:
         wrong = True
-        notes.append(f"the call is for {asked} physical core{'s' * (asked > 1)}, and in the "
+        asks = f"--lnc={asked} asks for {asked} physical core" if args.lnc else (
+            f"the call is for {asked} physical core")
+        notes.append(f"{asks}{'s' * (asked > 1)}, and in the "
                      f"profile {cores} worked: counts and times are of different scopes. "
                      f"--lnc={cores} counts for {cores}")
     return Scope(machines.get(chip, "lnc2" if cores == 2 else "core"), tuple(notes), wrong)
@@ -230,6 +232,7 @@ class Counted:
         """What a comparison takes: the Run, which knows its tensors, or a Count that differs.
 
         A hand's bytes go no way: as many as the profiler's count as written, the rest as read.
+        Where a pair has just twice the hand's bytes, half of each way: both may have done it all.
         """
         if self.source is not None and not self.differs and not self.other:
             return self.source
@@ -237,6 +240,8 @@ class Counted:
             return self.count
         from ..profile import formulas
         written = min(int(formulas.number(kept, "hbm_write_bytes") or 0), self.count.hbm_bytes)
+        if kept.cores == 2 and formulas.hbm_bytes(kept) == 2 * self.count.hbm_bytes:
+            written //= 2
         return Count(self.count.work, self.count.hbm_bytes - written, written)
 
 

@@ -56,8 +56,9 @@ examples
   python -m roofline profile timeline.json --save=figures.csv --save=timeline.html
       the figures as a table; the timeline as a page to zoom into
 
-It ends with 1 where a printed figure cannot be had again and no reason is known, and where a
-difference to the count is unexplained."""
+It ends with 1 where a printed figure cannot be had again and no reason is known, where a
+difference to the count is unexplained or your count is not the source's, and where another number
+of cores worked than the call or --lnc says: one, and --lnc=2."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
