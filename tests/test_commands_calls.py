@@ -277,6 +277,8 @@ def test_a_work_without_a_dtype_is_of_the_calls() -> None:
     (["--flops=7/2"], "expected a whole number"),
     (["--flops=fb16:3"], "no dtype 'fb16', did you mean"),
     (["--flops=3", "--dtype=bf61"], "did you mean bf16?"),
+    (["--dtype=fp32"], "--dtype=fp32: it is that of --flops, and there is none; a call says its"),
+    (["--dtype=fp32", "--bytes=8"], "Give --flops, or leave --dtype out"),
     (["--bytes=3 GFLOP"], "is work; expected bytes"),
     (["--bytes=x:"], "no number"),
     (["--bytes=8 Mb"], "is bits"),

@@ -72,7 +72,7 @@ def add(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
                         help="your Q, or a part of it by tensor: x:2*512*1024, 'w:8 MiB'; may come "
                              "again")
     parser.add_argument("--dtype", default=None, metavar="DTYPE",
-                        help="the dtype of --flops and of the roof; otherwise the call's, or bf16")
+                        help="the dtype of --flops; otherwise the call's, or bf16")
 
 
 def near(name: str, names: Iterable[str]) -> str:
@@ -338,8 +338,12 @@ def hand(args: argparse.Namespace, count: Count | None = None) -> Hand:
     count   the call's: a W without a dtype is of its dtype
 
     Raises CallError for what is no number of either, an unknown dtype, a W without a dtype beside
-    a count of several.
+    a count of several, a --dtype without --flops.
     """
+    if args.dtype and not args.flops:
+        raise CallError(f"--dtype={printable(args.dtype, 40)}: it is that of --flops, and there is "
+                        "none; a call says its own, as in x=512x1024:bf16. Give --flops, or leave "
+                        "--dtype out")
     usual = _work(args.dtype, f"--dtype {args.dtype}") if args.dtype else ""
     work: dict[str, int] = {}
     for text in args.flops:
