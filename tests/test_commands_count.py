@@ -116,6 +116,7 @@ def test_without_a_matmul(shell: Shell) -> None:
     code, out, _ = shell("count", "product.py:copy", "x=128x64:fp32", "--chip=trn2")
     assert code == 0
     assert "matmuls: none, so W = 0" in out
+    assert "no matmuls, so no intensity" in out and "I = W / Q" not in out
     assert f"{2 * 4 * 128 * 64:,}" in out
     assert data(shell, "product.py:copy", "x=128x64:fp32", "--chip=trn2")["intensity"] == 0
     assert shell("count", "product.py:copy", "x=128x64:fp32", "--bytes=65536", "--flops=0")[0] == 0
@@ -252,6 +253,10 @@ def test_flops_without_matmuls_are_named_and_may_be_left_out_of_yours(shell: She
             "Tensor Engine's W, which roof takes, is 0 FLOP") in out
     for flops, code in ((0, 0), (2 * n, 0), (n, 1)):
         assert shell("count", "Dot", f"n={n}", f"--flops={flops}")[0] == code
+    assert "no matmuls, so no intensity" in out and "I = W / Q" not in out
+    rows = [line.split() for line in shell("count", "Dot", f"n={n}", "--flops=0")[1].splitlines()]
+    assert ["W", f"{2 * n:,}", "-", "-"] in [row[:4] for row in rows]
+    assert ["W", "of", "matmuls", "0", "0", "+0"] in [row[:6] for row in rows]
     gelu = ["MLP", f"B={B}", f"D={D}", f"F={F}", "activation_flops=8"]  # 8 for each of h
     out = " ".join(shell("count", *gelu)[1].split())
     assert f"no matmuls: {8 * B * F:,} FLOP of W" in out and f"is {W:,} FLOP" in out

@@ -266,7 +266,9 @@ def told(title: str, found: Source, mine: Hand, lines: bool = False) -> Answer:
         table.append((*t, t.crosses, t.times, *own))
 
     text = [title, f"counted in {found.by}", *summed(sums, beside),
-            f"  I = W / Q = {units.show(count.intensity, 'FLOP/B', 4)}", "",
+            f"  I = W / Q = {units.show(count.intensity, 'FLOP/B', 4)}"
+            if count.flops > sum(found.other.values()) else
+            "  no matmuls, so no intensity and no place on a roofline", "",
             *aligned([[shown(cell) for cell in row] for row in table], left=(0,), indent="  ")]
     if lines and found.lines:
         text += ["", *(f"  {row}" for row in repr(replace(found.lines, notes=())).splitlines())]
@@ -298,13 +300,16 @@ def entries(count: Count, mine: Hand, other: Mapping[str, int]) -> list[Entry]:
 
 
 def summed(sums: Iterable[Entry], beside: bool) -> list[str]:
-    """W and Q as a table; `beside`: with columns for yours."""
+    """W and Q as a table; `beside`: with columns for yours, held to what it agrees with."""
     cells = [("", "counted", *("yours", "difference") * beside, "")]
     for one in sums:
-        own = ("-", "-") if one.yours is None else (
-            f"{one.yours:,}", f"{one.yours - one.counted:+,}")
-        cells.append((one.name, f"{one.counted:,}", *own * beside,
-                      units.show(one.counted, one.unit, 4)))
+        rows = [(one.name, one.counted, one.yours)]
+        if one.matmuls is not None and one.yours == one.matmuls != one.counted:
+            rows = [(one.name, one.counted, None), (f"{one.name} of matmuls", one.matmuls,
+                                                    one.yours)]
+        for name, theirs, yours in rows:
+            own = ("-", "-") if yours is None else (f"{yours:,}", f"{yours - theirs:+,}")
+            cells.append((name, f"{theirs:,}", *own * beside, units.show(theirs, one.unit, 4)))
     return aligned(cells, left=(0, len(cells[0]) - 1), indent="  ")
 
 
