@@ -131,6 +131,15 @@ def test_a_def_line_is_shown_without_its_types(shell: Shell, tmp_path: Path) -> 
     assert "Its def line is typed(a, rows=4)" in err
 
 
+@pytest.mark.parametrize(("command", "takes"), [
+    ("count", True), ("roof", True), ("predict", False), ("capture", False)])
+def test_help_lists_an_op_where_one_is_taken(shell: Shell, command: str, takes: bool) -> None:
+    out = shell(command, "--help")[1]
+    assert ("\n  Op NAME=VALUE ...\n" in out) == takes
+    assert "\n  FILE.py:KERNEL NAME=SHAPE:DTYPE ... NAME=VALUE ...\n" in out
+    assert "\n  @call.txt\n" in out
+
+
 CALL = "copies.py:copy"
 
 

@@ -31,15 +31,21 @@ if TYPE_CHECKING:
     from ..nki.run import Kernel
     from ..profile import Profile
 
-CALL = """\
+_KERNEL = """\
   FILE.py:KERNEL NAME=SHAPE:DTYPE ... NAME=VALUE ...
       a kernel, its arrays and its other parameters; what stands later in the line wins
+"""
+_OP = """\
   Op NAME=VALUE ...
       a formula of the course: Matmul, MLP, SwiGLU, Attention, Elementwise, ...; a value may be
       arithmetic, M=2*1024
+"""
+_FILE = """\
   @call.txt
       the same from a file, one or more to a line; # starts a comment; paths in it count from
       where you are"""
+CALL = _KERNEL + _OP + _FILE
+CODE = _KERNEL + _FILE  # of a command that takes no op
 CHIPS = ("trn1", "inf2", "trn2")
 _ARRAY = re.compile(r"\d+(?:x\d+)*", re.ASCII)
 _SIZES = re.compile(r"[(\[]?\s*-?\d+\s*(?:[x*,:\u00d7]|[xX]\s*\d)", re.ASCII)  # meant as a shape

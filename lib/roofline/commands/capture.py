@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ..table import printable, wrapped
 from .answer import BAD, FINE, NO, Answer, Cell, Nowhere, tell
-from .calls import CALL, CallError, chip_of, subject
+from .calls import CODE, CallError, chip_of, subject
 from .calls import add as add_call
 from .matched import Counted, counted
 from .working import working
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = f"""\
 calls
-{CALL}
+{CODE}
 
 examples
   python -m roofline capture @call.txt

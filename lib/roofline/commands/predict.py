@@ -15,7 +15,7 @@ from ..table import aligned, printable, wrapped
 from ..units import amount
 from . import gap
 from .answer import Answer, Cell
-from .calls import CALL, CallError, chip_of, subject
+from .calls import CODE, CallError, chip_of, subject
 from .calls import add as add_call
 from .matched import about, counted, lanes, scope, taken
 from .working import working
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = f"""\
 calls
-{CALL}
+{CODE}
 
 examples
   python -m roofline predict mlp.py:mlp x=1024x2048:bf16 w=1024x4096:bf16
