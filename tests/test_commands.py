@@ -395,6 +395,12 @@ def test_an_answer_replaces_an_answer_and_no_profile(here, answers, capsys, held
         assert "a profile is there" in said and "another name, such as mine-answer.json" in said
 
 
+def test_a_file_that_is_no_profile_of_ours_is_told_in_words_of_the_command_line(here, capsys):
+    (here / "other.json").write_text("{}")
+    said = " ".join(refused(["predict", "k.py:k", "--write=other.json"], capsys).split())
+    assert "other.json: there is a file that is no profile written by roofline; it was left" in said
+
+
 # --- how it ends ---------------------------------------------------------------------------------
 
 

@@ -94,7 +94,7 @@ def refuse_others(path: Path, format: str, kind: str = "measured") -> None:
     if not path.exists():
         return
     name = printable(path.name, 200)
-    found = "a file that write() did not make" if path.is_file() else "a directory"
+    found = "a file that is no profile written by roofline" if path.is_file() else "a directory"
     ours = False
     if format == "json" and path.is_file():
         with path.open("rb") as file:
@@ -102,7 +102,7 @@ def refuse_others(path: Path, format: str, kind: str = "measured") -> None:
     elif format == "parquet" and path.is_dir():
         other = next((file.name for file in sorted(path.iterdir()) if not _ours(file)), None)
         ours = other is None
-        found = f"a directory with {printable(other, 80)!r}, which write() did not make"
+        found = f"a directory with {printable(other, 80)!r}, which roofline did not write"
     if not ours:
         raise ProfileError(f"{name}: there is {found}; it was left as it is. "
                            "Save under another name")
