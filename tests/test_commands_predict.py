@@ -275,3 +275,11 @@ def test_a_profile_of_another_chip(shell: Shell) -> None:
     code, _, err = shell("predict", *MLP, "--chip=trn2", "--against=before.json")
     assert code == 2
     assert "another chip" in err
+
+
+def test_a_time_below_the_memory_roof_is_the_models_own(shell: Shell) -> None:
+    """A copy with 16 KiB rows: 16 DMA engines of 27.2 GB/s carry more than 375 GB/s of HBM."""
+    code, out, _ = shell("predict", "product.py:copy", "x=2048x8192:bf16", "--chip=trn2")
+    found = data(shell, "product.py:copy", "x=2048x8192:bf16", "--chip=trn2")
+    assert code == 0 and 375e9 / (16 * 27.2e9) <= found["t"] / found["t_best"] < 1
+    assert "the model lets the DMA engines carry more" in out and "clock right" not in out

@@ -113,9 +113,9 @@ def answer(args: argparse.Namespace) -> Answer:
             count, whose = None, "W of its matmuls, Q of all its DMA packets, on chip too"
     ledger = made(kept, on, count, roof)
     if window and mine is None and works and not args.roof:
-        other = "memory" if ledger.roof == "compute" else "compute"
+        rival = "memory" if ledger.roof == "compute" else "compute"
         notes.append(f"the roof is the one that binds the whole run, {ledger.roof}, so that "
-                     f"windows add up; --roof={other} takes the other")
+                     f"windows add up; --roof={rival} takes the other")
     differs = mine.differs if mine and not window else ()
     notes += differs
     lines, table = _head(ledger, whose, kept), stretches(ledger)
