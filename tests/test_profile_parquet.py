@@ -469,13 +469,16 @@ def test_operands_are_parsed_by_distinct_text_as_row_by_row(rows, encoded, piece
 
 def test_it_replaces_its_own_and_nothing_else(tmp_path):
     for format in FORMATS:
-        path = write(small(), tmp_path / format, format)
-        write(small(kind="modelled"), path, format)
-        assert read(path).kind == "modelled"
+        path = write(small(kind="modelled"), tmp_path / format, format)
+        write(small(), path, format)
+        assert read(path).kind == "measured"
+        with pytest.raises(ProfileError, match="a model takes the place of no measurement"):
+            write(small(kind="modelled"), path, format)
+        assert read(path).kind == "measured"
     assert sorted(os.listdir(tmp_path)) == ["json", "parquet"]
     report = tmp_path / "ntff.json"
     report.write_text('{"summary": [{"total_time": 1e-5}]}')
-    with pytest.raises(ProfileError, match="a file that write"):
+    with pytest.raises(ProfileError, match="no profile written by roofline"):
         write(small(), report)
     assert report.read_text() == '{"summary": [{"total_time": 1e-5}]}'
     (tmp_path / "parquet" / "notes.txt").write_text("mine")
@@ -498,13 +501,13 @@ def test_a_real_directory_of_tables_is_left_as_it_is(tables):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_full_disk_leaves_the_old_one(tmp_path, format):
-    path = write(small(), tmp_path / "kept", format)
+    path = write(small(kind="modelled"), tmp_path / "kept", format)
     files = {file: file.read_bytes() for file in ([path] if path.is_file() else path.iterdir())}
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (700, hard))  # no file may grow beyond 700 bytes
     try:
         with pytest.raises(ProfileError, match=r"kept: not saved .* as it was"):
-            write(small(kind="modelled"), path, format)
+            write(small(), path, format)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert {file: file.read_bytes() for file in files} == files
@@ -512,7 +515,7 @@ def test_a_full_disk_leaves_the_old_one(tmp_path, format):
 
 
 def test_an_old_directory_returns_when_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
-    path = write(small(), tmp_path / "kept", "parquet")
+    path = write(small(kind="modelled"), tmp_path / "kept", "parquet")
     rename, calls = os.rename, []
 
     def second_fails(source, target):
@@ -523,8 +526,8 @@ def test_an_old_directory_returns_when_the_new_one_cannot_take_its_place(tmp_pat
 
     monkeypatch.setattr(os, "rename", second_fails)
     with pytest.raises(ProfileError, match="No space left"):
-        write(small(kind="modelled"), path, "parquet")
-    assert read(path).kind == "measured" and os.listdir(tmp_path) == ["kept"]
+        write(small(), path, "parquet")
+    assert read(path).kind == "modelled" and os.listdir(tmp_path) == ["kept"]
 
 
 @pytest.mark.parametrize("format", FORMATS)
