@@ -413,11 +413,10 @@ def test_own_inputs(id):
                    "1 GB" if unit != "B" else "1 s"]
             counted = isinstance(value, int) and unit in ("", "FLOP", "B", "cycle")
             bad += [1.5] if counted else []
-            if getattr(problem, "none", {}).get(name) == "":  # 0 is a figure like another
-                bad.remove(0)
-                assert ask(id, **{name: 0}).parts
-            if name in getattr(problem, "signed", ()):
-                bad = [wrong for wrong in bad if wrong not in (-1, "-3")]
+            low = {0} if problem.none.get(name) == "" else set()  # 0 is a figure like another
+            low |= {0, -1, "-3"} if name in problem.signed else set()
+            assert all(ask(id, **{name: value}).parts for value in low)
+            bad = [wrong for wrong in bad if not isinstance(wrong, int | str) or wrong not in low]
         for wrong in bad:
             with pytest.raises(ProblemError) as error:
                 ask(id, **{name: wrong})

@@ -496,6 +496,9 @@ class Problem:
     one_of: Mapping[str, tuple[str, ...]]
     draw: Callable[[random.Random], Mapping[str, Any]] | None
     body: Callable[..., Iterable[AnyPart]]
+    none: Mapping[str, str] = field(default_factory=dict)
+    signed: frozenset[str] = frozenset()
+    shown: str = ""
 
     def __repr__(self) -> str:
         return f"problem {self.id}"
@@ -520,8 +523,8 @@ class Problem:
                        for label in part.clashes()]
             if not clashes:
                 given = {name: _text(value, self.units.get(name)) for name, value in inputs.items()}
-                return Question(self.id, seed or 0, inputs, given, self.ask.format(**given),
-                                parts)
+                ask = self.ask if seed or mine else self.shown or self.ask
+                return Question(self.id, seed or 0, inputs, given, ask.format(**given), parts)
         raise ProblemError(f"{self.id}: slips that cannot be told apart: {clashes}")
 
     def _parts(self, inputs: Mapping[str, Any], own: bool) -> tuple[AnyPart, ...]:
@@ -551,10 +554,11 @@ class Problem:
         except UnitError as error:
             raise ProblemError(f"{self.id}: {name}: {error}; {self._known()}") from None
         whole = isinstance(self.fixed[name], int) and self.units.get(name, "") in COUNTED
-        if number <= 0 or (whole and number != int(number)):
+        told = self.none.get(name, self._known()) if number == 0 else self._known()
+        low = name in self.signed or (number == 0 and not told)
+        if (number <= 0 and not low) or (whole and number != int(number)):
             kind = "a whole number above 0" if whole else "a number above 0"
-            raise ProblemError(f"{self.id}: {name}: expected {kind}, got {value!r}; "
-                               f"{self._known()}")
+            raise ProblemError(f"{self.id}: {name}: expected {kind}, got {value!r}; {told}")
         return int(number) if whole else number
 
     def _known(self) -> str:
@@ -579,6 +583,7 @@ def problem(id: str, *, ask: str, fixed: Mapping[str, Any] | None = None,
             units: Mapping[str, str] | None = None,
             one_of: Mapping[str, tuple[str, ...]] | None = None,
             draw: Callable[[random.Random], Mapping[str, Any]] | None = None,
+            none: Mapping[str, str] | None = None, signed: Iterable[str] = (), shown: str = "",
             ) -> Callable[[Callable[..., Iterator[AnyPart]]], Problem]:
     """Make a Problem of a function that yields its parts.
 
@@ -587,11 +592,16 @@ def problem(id: str, *, ask: str, fixed: Mapping[str, Any] | None = None,
     units    {name: base unit} of the inputs that have one
     one_of   {name: values} of the inputs that are words
     draw     random.Random -> fresh inputs (those left out stay as in `fixed`)
+    none     {name: what to do instead} of the inputs that may be typed as 0; "": 0 is a figure
+             like another
+    signed   inputs that may be 0 or below it
+    shown    the question with the page's own inputs, where the page's figures have them to read
     """
     for name, unit in (units or {}).items():
         if UNITS.get(unit, (0, ""))[0] != 1.0:
             raise ProblemError(f"{id}: {name}: {unit!r} is not a base unit")
-    return lambda body: Problem(id, ask, fixed or {}, units or {}, one_of or {}, draw, body)
+    return lambda body: Problem(id, ask, fixed or {}, units or {}, one_of or {}, draw, body,
+                                none or {}, frozenset(signed), shown)
 
 
 def collect(namespace: Mapping[str, object]) -> dict[str, Problem]:

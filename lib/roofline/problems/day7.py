@@ -8,16 +8,16 @@ Ignores   how a profile is captured and read (device, profile) and its exact led
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from .. import machine
-from ..check import AnyPart, Choice, Part, Problem, ProblemError, Question, collect, problem
+from ..check import AnyPart, Choice, Part, collect, problem
 from ..ops import BYTES, MLP, Linear, Matmul
 from ..units import mebi, show
-from . import day1, day2, day5
+from . import day2, day5, day6
 from .day3 import ONE_FLOP
 from .day5 import ELEMENTS, UPSIDE_DOWN
 from .day6 import CORE, CORES, FACTS, ROWS, TILE, VECTOR_FP32, WIDE
@@ -46,51 +46,6 @@ MINE_BEST = max(MINE["W"] / P, MINE["Q"] / BW)
 KERNEL_UNITS = dict(ROOF_UNITS, W="FLOP", Q="B")
 NO_MATMUL = ("a kernel without matmuls has no W, so no intensity: ask day7.own_elements, which "
              "entitles it by HBM and by the engine that does its work")
-
-
-@dataclass(frozen=True, repr=False)
-class Own(Problem):
-    """A problem whose inputs are the reader's.
-
-    none     what to do where one would be 0; without a word: 0 is a figure like another
-    signed   those that may be below 0
-    """
-
-    none: Mapping[str, str]
-    signed: frozenset[str] = frozenset()
-
-    def _input(self, name: str, value: object) -> Any:
-        text = str(value).strip()
-        if name in self.signed and text[:1] == "-" != text[1:2]:
-            return -self._input(name, text[1:])
-        if name not in self.none or str(value).split()[:1] not in (["0"], ["0.0"]):
-            return super()._input(name, value)
-        if self.none[name]:
-            raise ProblemError(f"{self.id}: {name}: expected a number above 0, got {value!r}; "
-                               f"{self.none[name]}")
-        return 0.0
-
-
-@dataclass(frozen=True, repr=False)
-class Read(Problem):
-    """A problem whose own inputs stand in figures of its page; `shown` asks to read them there."""
-
-    shown: str
-
-    def question(self, seed: int | None = None, /, **own: object) -> Question:
-        asked = super().question(seed, **own)
-        text = (self.shown + SAID).format(**asked.given)
-        return asked if seed or own else replace(asked, text=text)
-
-
-def _own(asked: Problem, signed: frozenset[str] = frozenset(), **none: str) -> Own:
-    return Own(**{name: getattr(asked, name) for name in asked.__dataclass_fields__}, none=none,
-               signed=signed)
-
-
-def _read(shown: str) -> Callable[[Problem], Read]:
-    return lambda asked: Read(
-        **{name: getattr(asked, name) for name in asked.__dataclass_fields__}, shown=shown)
 
 
 def _choice(name: str, right: str, options: Mapping[str, tuple[str, str]], why: str,
@@ -132,10 +87,7 @@ UPSIDE_DOWN_ = "the ratio upside down"
 # --- openers ------------------------------------------------------------------------------------
 
 open_bound = replace(
-    day1.bound, id="day7.open.bound",
-    ask="Day 1. A machine with P = {P} and BW = {BW} runs a kernel with W = {W} and Q = {Q}. Find "
-        "its intensity I, the ridge, the roof that binds, the time with full overlap (T_best), the "
-        "time with none (T_worst) and the entitled rate W / T_best.",
+    day6.open_bound, id="day7.open.bound",
     fixed=dict(P=45e12, BW=300e9, W=9e9, Q=105e6),
     draw=lambda r: dict(P=45e12, BW=300e9, W=r.choice((2e9, 4e9, 12e9, 24e9, 36e9, 60e9)),
                         Q=r.choice((35e6, 55e6, 140e6, 210e6, 260e6))))
@@ -468,7 +420,7 @@ COUNT = OP.flops // (2 * ROWS * TILE * WIDE)
 
 
 @problem(
-    "day7.own_work",
+    "day7.own_work", none=dict(W=NO_MATMUL, count=NO_MATMUL),
     ask="Step 2, W. By the shapes a kernel does W = {W} in {dtype}. Its code, or its profile, has "
         "{count} matmul instructions, each with K = {K} rows and M = {M} columns of the stationary "
         "tile and N = {N} of the moving one. Instructions to one product: {passes}. How many FLOPs "
@@ -518,9 +470,6 @@ def own_work(W: float, count: int, K: int, M: int, N: int, passes: int, chip: st
         "fewer": ("no, there are fewer: a loop is missing in one of the counts",
                   "The instructions add up to no less than W.")},
         f"The ratio is {part_of(counted / W)}.", "Do the counts agree?")
-
-
-own_work = _own(own_work, W=NO_MATMUL, count=NO_MATMUL)
 
 # The fused MLP with F doubled: x in tiles, W_up, W_down, and y.
 F_TWICE = 2 * SIZES["F"]
@@ -601,7 +550,7 @@ def _entitled(W: float, Q: float, P: float, BW: float) -> Iterator[AnyPart]:
 
 
 @problem(
-    "day7.own_entitlement",
+    "day7.own_entitlement", none=dict(W=NO_MATMUL),
     ask="Step 4, the entitlement. A kernel does W = {W} and moves Q = {Q} on a core with P = {P} "
         "and BW = {BW}. Find I, the ridge, the side, the entitled rate, T_best and T_worst. "
         + _yours("own_entitlement", "W=..., Q=..., P=..., BW=..."),
@@ -610,9 +559,6 @@ def _entitled(W: float, Q: float, P: float, BW: float) -> Iterator[AnyPart]:
 @day2.told
 def own_entitlement(P: float, BW: float, W: float, Q: float) -> Iterator[AnyPart]:
     yield from _entitled(W, Q, P, BW)
-
-
-own_entitlement = _own(own_entitlement, W=NO_MATMUL)
 
 
 @problem(
@@ -706,7 +652,7 @@ TURN = 2.0 * OP.K * (R_A * OP.M + OP.N) * TILE
 
 
 @problem(
-    "day7.own_counters",
+    "day7.own_counters", none=dict(W=NO_MATMUL, raw=NO_MATMUL, transpose=""),
     ask="Step 6, compare. By hand: W = {W}, Q = {Q}. Suppose that the profiler's summary says Raw "
         "Flops {raw}, of them Transpose Flops {transpose}; HBM bytes read {read}, written "
         "{written}. Find the FLOPs without transposes, their ratio to W, and the Mm Arithmetic "
@@ -763,12 +709,8 @@ def own_counters(W: float, Q: float, raw: float, transpose: float, read: float, 
         "intensity does not.", "What is left out?")
 
 
-own_counters = _own(
-    own_counters, W=NO_MATMUL, raw=NO_MATMUL, transpose="")
-
-
 @problem(
-    "day7.own_point",
+    "day7.own_point", none=dict(W=NO_MATMUL),
     ask="Step 7, the picture. By hand W = {W} and Q = {Q}; P = {P}, BW = {BW}. Suppose that the "
         "profile says T = {T} and {seen} over HBM. Find I, the measured rate W / T, the share of "
         "the entitlement that it is, and W / T / P. The profiler's own bytes give another "
@@ -816,11 +758,9 @@ def own_point(P: float, BW: float, W: float, Q: float, T: float, seen: float,
         "stands at W over them, with an entitlement of its own.", "Where does the point go?")
 
 
-own_point = _own(own_point, W=NO_MATMUL)
-
-
 @problem(
     "day7.own_sum",
+    signed=("fixed", "idle", "overlap", "slow"),  # below 0: time won against the roof
     ask="Step 8, the gap. T = {T}, T_best = {T_best}. Suppose that you found on the timeline: "
         "before the first matmul and after the last {fixed}, Tensor Engine idle {idle}, DMA in "
         "turns with it {overlap}, busy but slow {slow}. How large is the gap? How much of it has "
@@ -872,13 +812,9 @@ def own_sum(T: float, T_best: float, fixed: float, idle: float, overlap: float, 
         "Done is when every part points at a stretch and the parts add up.", "What comes next?")
 
 
-# A row of a ledger below 0 is time won against the roof.
-CAUSES = frozenset(("fixed", "idle", "overlap", "slow"))
-own_sum = _own(own_sum, CAUSES, **dict.fromkeys(CAUSES, ""))
-
 
 @problem(
-    "day7.own_change",
+    "day7.own_change", none=dict(W=NO_MATMUL),
     ask="Step 9, change one thing. W = {W}, Q = {Q}, P = {P}, BW = {BW}. A tensor of {size} "
         "crosses HBM {before} × now, and {after} × after a change of tiling. Predict the new Q, I, "
         "T_best and T_worst. Suppose that a profile then shows {seen} over HBM. How many bytes "
@@ -929,9 +865,6 @@ def own_change(P: float, BW: float, W: float, Q: float, size: float, before: int
                "The bytes are within 1%. A time that is off has its cause elsewhere.")},
         "The prediction is of bytes first: the profile counts them too. If they are off, so is "
         "every time that comes of them.", "Did it hold?")
-
-
-own_change = _own(own_change, W=NO_MATMUL)
 
 
 # --- common mistakes ------------------------------------------------------------------------------
@@ -1452,12 +1385,12 @@ STRANGERS: dict[str, dict[str, Any]] = {
 FP32_P = float(CORE.peak("fp32"))
 
 
-@_read("Read it off the figure: how long is it before the first DMA issue (start)? Before the "
-       "first matmul? A transpose is one, too. How much of that is after the first issue (fill)? "
-       "Which share of the total time, in the table of clocks, is over when the first matmul "
-       "starts? What happens before the first issue?")
 @problem(
     "day7.stranger.start",
+    shown="Read it off the figure: how long is it before the first DMA issue (start)? Before "
+          "the first matmul? A transpose is one, too. How much of that is after the first issue "
+          "(fill)? Which share of the total time, in the table of clocks, is over when the "
+          "first matmul starts? What happens before the first issue?" + SAID,
     ask="A capture of an attention kernel takes {T}. Its first DMA transfer is issued at {issue} "
         "and its first matmul starts at {first}. How long is it before the first issue (start)? "
         "Before the first matmul? How much of that is after the first issue (fill)? Which share of "
@@ -1495,12 +1428,12 @@ def stranger_start(T: float, issue: float, first: float, figures: str) -> Iterat
         "What happens before the first issue?")
 
 
-@_read("Read them off the figure: how many matmuls of 128 × 128 by an identity of 128 turn tiles? "
-       "How many FLOPs are they counted as, and which part of Raw Flops, the counter above, is "
-       "that? How long do their two stretches take, and which share of the total time is it? How "
-       "could they be avoided?")
 @problem(
     "day7.stranger.transposes",
+    shown="Read them off the figure: how many matmuls of 128 × 128 by an identity of 128 turn "
+          "tiles? How many FLOPs are they counted as, and which part of Raw Flops, the counter "
+          "above, is that? How long do their two stretches take, and which share of the total "
+          "time is it? How could they be avoided?" + SAID,
     ask="In a capture {count} matmuls of 128 × 128 by an identity of 128 turn tiles. Raw Flops is "
         "{raw} FLOP in all, the time {T}. The turns stand in two stretches of {t1} and {t2}, in "
         "which nothing else runs on the array. How many FLOPs are they counted as, and which part "
@@ -1543,12 +1476,13 @@ def stranger_transposes(count: int, raw: int, t1: float, t2: float, T: float, fi
         "How could they be avoided?")
 
 
-@_read("Your count first: what is W with S = {S} and d = {d}, one half in each of the two "
-       "products? What is left of the Raw Flops above without transposes, and how many W is it? "
-       "If all of W ran at P = {P}, how long would it take? The first product runs in bf16 and "
-       "the second in fp32, at P_fp32 = {P_fp32}: how long now? Which product was counted twice?")
 @problem(
     "day7.stranger.passes",
+    shown="Your count first: what is W with S = {S} and d = {d}, one half in each of the two "
+          "products? What is left of the Raw Flops above without transposes, and how many W is "
+          "it? If all of W ran at P = {P}, how long would it take? The first product runs in "
+          "bf16 and the second in fp32, at P_fp32 = {P_fp32}: how long now? Which product was "
+          "counted twice?" + SAID,
     ask="Attention with S = {S} and d = {d}: what is W by hand, one half in each of its two "
         "products? A capture shows Raw Flops {raw}, of them Transpose Flops {transpose}. What is "
         "left without transposes, "
@@ -1603,13 +1537,14 @@ def stranger_passes(S: int, d: int, raw: int, transpose: int, P: float, P_fp32: 
         "two of them in this profiler's version.", "Which product?")
 
 
-@_read("Read them off the figure: the bf16 matmuls have N = {N} columns each, and the array's "
-       "clock is {clock}. How far apart would they start at the full clock? They start further "
-       "apart: which share of the clock was allowed? How long is it from the first matmul to the "
-       "throttle event 8 of 8? The useful matmuls before it (no transposes) fill two stretches: "
-       "how much of these was lost? What does 8 of 8 say?")
 @problem(
     "day7.stranger.throttle",
+    shown="Read them off the figure: the bf16 matmuls have N = {N} columns each, and the "
+          "array's clock is {clock}. How far apart would they start at the full clock? They "
+          "start further apart: which share of the clock was allowed? How long is it from the "
+          "first matmul to the throttle event 8 of 8? The useful matmuls before it (no "
+          "transposes) fill two stretches: how much of these was lost? What does 8 of 8 "
+          "say?" + SAID,
     ask="In a capture bf16 matmuls of N = {N} columns start every {interval} early on; the array's "
         "clock is {clock}. How far apart would they start at the full clock? Which share of the "
         "clock was allowed? The first matmul starts at {first} and the throttle event 8 of 8 is "
@@ -1663,12 +1598,12 @@ def stranger_throttle(N: int, clock: float, interval: float, first: float, relea
         "k of n cycles: 4 of 8 is half of the speed, 8 of 8 all of it.", "What does 8 of 8 say?")
 
 
-@_read("Your count first: S = {S} and d = {d}; q, k and v are read and the output is written, in "
-       "bf16, each once. What is Q? The counters above: what is that in all, and how much more "
-       "than Q? A tile is turned by a matmul with an identity matrix of 128 × 128: how many bytes "
-       "is it in bf16, and in fp32? What explains the difference?")
 @problem(
     "day7.stranger.traffic",
+    shown="Your count first: S = {S} and d = {d}; q, k and v are read and the output is "
+          "written, in bf16, each once. What is Q? The counters above: what is that in all, and "
+          "how much more than Q? A tile is turned by a matmul with an identity matrix of 128 × "
+          "128: how many bytes is it in bf16, and in fp32? What explains the difference?" + SAID,
     ask="Attention with S = {S} and d = {d}: q, k and v are read and the output is written, in "
         "bf16, each once. What is Q by hand? The profiler says {read} bytes read and {written} "
         "written: what is that in all, and how much more than Q? An identity matrix of 128 × 128 "
@@ -1714,11 +1649,12 @@ def stranger_traffic(S: int, d: int, read: int, written: int, figures: str) -> I
         "well: they are a row of the table of transfers.", "What explains it?")
 
 
-@_read("Entitle the kernel by your own W and Q: half of W at P = {P}, half in fp32 at {P_fp32}; "
-       "BW = {BW}. T is the total time. Find I, the time of the FLOPs, the time of the bytes, "
-       "T_best, the gap, and T_best's share of T. Which row of the gap is the largest?")
 @problem(
     "day7.stranger.entitlement",
+    shown="Entitle the kernel by your own W and Q: half of W at P = {P}, half in fp32 at "
+          "{P_fp32}; BW = {BW}. T is the total time. Find I, the time of the FLOPs, the time of "
+          "the bytes, T_best, the gap, and T_best's share of T. Which row of the gap is the "
+          "largest?" + SAID,
     ask="The capture's kernel by hand: W = {W} FLOP, half of it at P = {P}, half in fp32 at "
         "{P_fp32}; Q = {Q} bytes at BW = {BW}. It took {T}. Find I, the time of the FLOPs, the "
         "time of the bytes, T_best, the gap, and T_best's share of T. Which row of the gap is the "
@@ -1769,14 +1705,14 @@ def stranger_entitlement(P: float, BW: float, P_fp32: float, W: int, Q: int, T: 
         "Which row is the largest?")
 
 
-@_read("The second capture: S = {S} and d = {d} again, now all in fp32, P_fp32 = {P_fp32}; BW = "
-       "{BW}. Your count first: what are Q and T_best? Then open the figure and the counters "
-       "below. How long is it before the first matmul, a transpose? How many W is Raw Flops "
-       "without transposes? How long is it from the first matmul to the throttle's release? How "
-       "many bytes more than Q moved, and what are they? The transposes of the scores cost less "
-       "than in the first capture: why?")
 @problem(
     "day7.stranger.second",
+    shown="The second capture: S = {S} and d = {d} again, now all in fp32, P_fp32 = {P_fp32}; "
+          "BW = {BW}. Your count first: what are Q and T_best? Then open the figure and the "
+          "counters below. How long is it before the first matmul, a transpose? How many W is "
+          "Raw Flops without transposes? How long is it from the first matmul to the throttle's "
+          "release? How many bytes more than Q moved, and what are they? The transposes of the "
+          "scores cost less than in the first capture: why?" + SAID,
     ask="Attention with S = {S} and d = {d}, all in fp32 at P_fp32 = {P_fp32}; BW = {BW}. What "
         "are Q, with four tensors crossing once, and T_best? A capture of it takes {T}. The first "
         "matmul starts at {first}, the throttle is released at {release}, the transposes of the "
