@@ -1,4 +1,4 @@
-"""Day 7's kernels, for the two inf2 notebooks: a 2048^3 matmul and a SwiGLU MLP.
+"""Day 7's kernels, for the two inf2 notebooks: a 2048^3 matmul, and a SwiGLU MLP in two mappings.
 
 Question  how close does a kernel that moves the fewest bytes come to its entitlement?
 Runs on   a NeuronCore with NKI 0.6 (they fit the 192 KiB per partition of inf2 and trn1), and on
@@ -24,13 +24,15 @@ def tiles(what, size, tile):
 
 
 @nki.jit
-def matmul(a, b, block=512):
+def matmul(a, b, block=512, together=False):
     """C = AB with every byte crossing once: B stays, A passes in wide blocks, C leaves in rows.
 
     a         A transposed, [K, M]: K is a multiple of 128, M of `block`
     b         [K, N], N a multiple of 512, at most 4096: a row of C tiles takes N / 512 PSUM banks
     block     rows of A loaded at a time, a multiple of 128. A load of A has rows of p * block
               bytes, so a wide block makes long DMA transfers; Q is the same for all
+    together  load the first block of A row by row with B, not after all of it: the same transfers
+              in another order, and the first matmul has its two tiles sooner
     returns   C [M, N]
 
     r_A, r_B  1 and 1
@@ -44,13 +46,18 @@ def matmul(a, b, block=512):
     assert N <= BANKS * BANK, f"matmul: N: at most {BANKS * BANK} ({BANKS} PSUM banks), got {N}"
     c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm, name="c")
     b_sbuf = nl.ndarray((TILE, tiles("K", K, TILE), N), dtype=b.dtype, buffer=nl.sbuf)
+    a_block = nl.ndarray((TILE, K // TILE, block), dtype=a.dtype, buffer=nl.sbuf)
     for k in range(K // TILE):
+        if together:
+            nisa.dma_copy(dst=a_block[:, k, :], src=a[nl.ds(k * TILE, TILE), nl.ds(0, block)])
         nisa.dma_copy(dst=b_sbuf[:, k, :], src=b[nl.ds(k * TILE, TILE), :])
     for i in range(tiles("M", M, block)):
-        a_block = nl.ndarray((TILE, K // TILE, block), dtype=a.dtype, buffer=nl.sbuf)
+        if i > 0:
+            a_block = nl.ndarray((TILE, K // TILE, block), dtype=a.dtype, buffer=nl.sbuf)
         for k in range(K // TILE):
-            nisa.dma_copy(dst=a_block[:, k, :],
-                          src=a[nl.ds(k * TILE, TILE), nl.ds(i * block, block)])
+            if i > 0 or not together:
+                nisa.dma_copy(dst=a_block[:, k, :],
+                              src=a[nl.ds(k * TILE, TILE), nl.ds(i * block, block)])
         for m in range(tiles("block", block, TILE)):
             totals = []
             for _ in range(tiles("N", N, BANK)):
@@ -121,5 +128,73 @@ def swiglu(x, w_gate, w_up, w_down, block=128):
                                    moving=down_sbuf[:, f, nl.ds(n * BANK, BANK)],
                                    accumulate=f > 0)
                 nisa.tensor_copy(dst=out[:, nl.ds(n * BANK, BANK)], src=total)
+            nisa.dma_copy(dst=y[nl.ds(i * block + t * TILE, TILE), :], src=out)
+    return y
+
+
+@nki.jit
+def swiglu_streamed(x, w_gate, w_up, w_down, block=512):
+    """The same where the weights do not fit: they pass by once for every block of tokens.
+
+    x         [D, B], transposed: D is a multiple of 512, B of `block`
+    w_gate    [D, F], w_up [D, F], w_down [F, D]: nothing of them stays. F is a multiple of 512
+    block     tokens that one pass of the weights serves, a multiple of 128, at most 512. Their rows
+              of y gather in (block / 128) (D / 512) PSUM banks, at most 8
+    returns   y [B, D]
+    W         6 BDF
+    HBM       p (BD + (B / block) 3 DF) read, p BD written
+    Engines   as in swiglu
+    """
+    D, B = x.shape
+    F = w_up.shape[1]
+    rows, wide = tiles("block", block, TILE), tiles("D", D, BANK)
+    assert rows * wide <= BANKS, (
+        f"swiglu_streamed: {block} tokens by D = {D} need {rows * wide} PSUM banks; limit {BANKS}. "
+        "Take a smaller block")
+    y = nl.ndarray((B, D), dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    for i in range(tiles("B", B, block)):
+        x_block = nl.ndarray((TILE, D // TILE, block), dtype=x.dtype, buffer=nl.sbuf)
+        for k in range(D // TILE):
+            nisa.dma_copy(dst=x_block[:, k, :],
+                          src=x[nl.ds(k * TILE, TILE), nl.ds(i * block, block)])
+
+        s_block = nl.ndarray((TILE, F // TILE, block), dtype=x.dtype, buffer=nl.sbuf)
+        for panel in range(tiles("F", F, BANK)):
+            gates = nl.ndarray((TILE, D // TILE, BANK), dtype=w_gate.dtype, buffer=nl.sbuf)
+            ups = nl.ndarray((TILE, D // TILE, BANK), dtype=w_up.dtype, buffer=nl.sbuf)
+            for k in range(D // TILE):
+                nisa.dma_copy(dst=gates[:, k, :],
+                              src=w_gate[nl.ds(k * TILE, TILE), nl.ds(panel * BANK, BANK)])
+                nisa.dma_copy(dst=ups[:, k, :],
+                              src=w_up[nl.ds(k * TILE, TILE), nl.ds(panel * BANK, BANK)])
+            for f in range(BANK // TILE):
+                gate = nl.ndarray((TILE, block), dtype=nl.float32, buffer=nl.psum)
+                up = nl.ndarray((TILE, block), dtype=nl.float32, buffer=nl.psum)
+                for k in range(D // TILE):
+                    nisa.nc_matmul(dst=gate, stationary=gates[:, k, nl.ds(f * TILE, TILE)],
+                                   moving=x_block[:, k, :], accumulate=k > 0)
+                for k in range(D // TILE):
+                    nisa.nc_matmul(dst=up, stationary=ups[:, k, nl.ds(f * TILE, TILE)],
+                                   moving=x_block[:, k, :], accumulate=k > 0)
+                silu = nl.ndarray((TILE, block), dtype=nl.float32, buffer=nl.sbuf)
+                nisa.activation(dst=silu, op=nl.silu, data=gate)
+                nisa.tensor_tensor(dst=s_block[:, panel * (BANK // TILE) + f, :], data1=silu,
+                                   data2=up, op=nl.multiply)
+
+        totals = []
+        for _ in range(rows * wide):
+            totals.append(nl.ndarray((TILE, BANK), dtype=nl.float32, buffer=nl.psum))
+        for f in range(F // TILE):
+            down = nl.ndarray((TILE, D), dtype=w_down.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=down, src=w_down[nl.ds(f * TILE, TILE), :])
+            for t in range(rows):
+                for n in range(wide):
+                    nisa.nc_matmul(dst=totals[t * wide + n],
+                                   stationary=s_block[:, f, nl.ds(t * TILE, TILE)],
+                                   moving=down[:, nl.ds(n * BANK, BANK)], accumulate=f > 0)
+        for t in range(rows):
+            out = nl.ndarray((TILE, D), dtype=y.dtype, buffer=nl.sbuf)
+            for n in range(wide):
+                nisa.tensor_copy(dst=out[:, nl.ds(n * BANK, BANK)], src=totals[t * wide + n])
             nisa.dma_copy(dst=y[nl.ds(i * block + t * TILE, TILE), :], src=out)
     return y

@@ -8,7 +8,8 @@ from roofline import ask
 from roofline.check import Part, WrongAnswer
 from roofline.problems import BANK
 
-DAYS = {day: import_module(f"test_day{day}_numbers") for day in (1, 2, 3, 4, 5, 6, 7)}
+DAYS = {day: import_module(f"test_{day}_numbers") for day in (
+    *(f"day{n}" for n in range(1, 8)), "day7_matmul", "day7_swiglu", "vjepa2")}
 # problem -> part -> a number, text with a unit, or a choice's key
 NUMBERS = {id: answers for day in DAYS.values() for id, answers in day.NUMBERS.items()}
 # problem -> (part, a wrong answer that has a known cause, words of that cause)

@@ -11,7 +11,7 @@ LIB = ROOT / "lib" / "roofline"
 # Numbers as in CONTRIBUTING.md. A package counts as one module.
 LAYERS = {
     "units": 0, "table": 0,
-    "count": 1, "machine": 1, "check": 1, "timeline": 1,
+    "count": 1, "machine": 1, "check": 1, "guess": 1, "timeline": 1,
     "ops": 2, "loopnest": 2, "derate": 2, "sheet": 2, "nki": 2, "profile": 2, "gaps": 2,
     "problems": 3, "clockwork": 3, "neuroncore": 3,
     "plot": 4, "figures": 4, "device": 4,
@@ -19,7 +19,7 @@ LAYERS = {
     "__main__": 6,
 }
 PLAIN = ("units", "table", "count", "machine", "ops", "loopnest", "derate", "sheet", "check",
-         "problems", "clockwork")
+         "guess", "problems", "clockwork")
 HEAVY = ("numpy", "matplotlib", "numba", "psutil", "threadpoolctl", "pyarrow", "ml_dtypes")
 
 FILES = sorted(p for p in LIB.rglob("*.py") if p != LIB / "__init__.py")

@@ -1085,8 +1085,32 @@ def test_the_profiler_stands_after_the_code():
     assert four.differences["Q read, B"] == {"formula": 0, "nest": 0, "profiler": 640}
     assert four.differences["W, FLOP"] == {"formula": 0, "nest": 0, "profiler": 0}
     assert not four.agree and nki.compare(run.count, None, run, run).agree
-    head, _, read, *_ = repr(four).splitlines()
-    assert head.split("  ")[-1].strip() == "profiler - code" and read.split()[-1] == "+640"
+    shown = repr(four).splitlines()
+    _, [_, read, *_] = next((line, shown[i + 1:]) for i, line in enumerate(shown)
+                               if line.endswith("profiler - code"))
+    assert read.startswith("Q read, B") and read.split()[-1] == "+640"
+
+
+def test_a_models_count_is_called_so_and_a_wide_table_is_two():
+    class Modelled:
+        kind = "modelled"
+        count = Count({"bf16": 2**40}, 2**40 + 8, 2**40)
+
+    code = Count({"bf16": 2**40}, 2**40, 2**40)
+    four = nki.compare(code, code, code, Modelled())
+    assert list(four.counts) == ["formula", "nest", "code", "model"]
+    assert four.differences["Q read, B"]["model"] == 8
+    shown = repr(four)
+    assert max(map(len, shown.splitlines())) <= 98 and "profiler" not in shown
+    assert shown.splitlines()[7].split("  ")[-1] == "model - code" and "+8" in shown
+
+
+def test_matmuls_are_instructions_times_a_size():
+    run = nki.run(matmul, A, B, data=False)
+    assert sum(row.flops for row in run.matmuls) == run.count.flops
+    for row in run.matmuls:  # [K, M] by [K, N]
+        (K, M), (_, N) = row.stationary, row.moving
+        assert row.each == 2 * K * M * N and row.flops == row.instructions * row.each
 
 
 class Achieved:

@@ -496,6 +496,7 @@ def test_bad_shapes(make, says):
 CARDS = {  # D, F, layers, heads, KV heads, d, MLP
     "gpt2": (768, 4 * 768, 12, 12, 12, 768 // 12, "gelu"),
     "vjepa2-vit-l": (1024, 4 * 1024, 24, 16, 16, 1024 // 16, "gelu"),
+    "qwen3-0.6b": (1024, 3072, 28, 16, 8, 128, "swiglu"),
     "qwen2.5-7b": (3584, 18944, 28, 28, 4, 3584 // 28, "swiglu"),
     # Llama: 2/3 of 4 D, times 1.3, up to the next multiple of 1024 (8B) and of 4096 (70B)
     "llama-3.1-8b": (4096, math.ceil(8 * 4096 / 3 * 1.3 / 1024) * 1024, 32, 32, 8, 128, "swiglu"),
@@ -545,4 +546,4 @@ def test_a_model_in_one_line():
     assert own.block(3) == ops.MLP(3, 64, 256) and own.kind == "assumed"
     table = repr(ops.MODELS).splitlines()
     assert table[0].split() == ["model", "D", "F", "layers", "heads", "KV", "heads", "d", "MLP"]
-    assert "8 of 256 experts + 1 shared" in repr(ops.MODELS) and len(table) == 2 * 7 + 2
+    assert "8 of 256 experts + 1 shared" in repr(ops.MODELS) and len(table) == 2 * len(CARDS) + 2

@@ -12,11 +12,13 @@ import importlib
 # plain-Python core stays free of NumPy and Matplotlib.
 _FROM = {
     "Count": "count",
+    "Guess": "guess",
+    "Transfers": "count",
     "ask": "problems",
 }
 _MODULES = ("units", "count", "machine", "ops", "loopnest", "derate", "sheet", "nki", "check",
-            "timeline", "profile", "gaps", "problems", "clockwork", "neuroncore", "device", "plot",
-            "figures")
+            "guess", "timeline", "profile", "gaps", "problems", "clockwork", "neuroncore", "device",
+            "plot", "figures")
 
 
 def __getattr__(name: str):

@@ -1,7 +1,8 @@
 """W and Q of one piece of code, as one small value.
 
 Question  how much work does it do, and how many bytes cross the slow link?
-Answer    Count: FLOPs per dtype, bytes read and bytes written; counts add and scale
+Answer    Count: FLOPs per dtype, bytes read and bytes written; counts add and scale. Transfers: the
+          bytes by hand, as a table of transfers
 Assumes   one multiply-add is 2 FLOPs; only the slow link's bytes count
 Ignores   time, machines, where a byte rests once it is on chip
 """
@@ -13,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from . import units
-from .table import Told
+from .table import Told, aligned
 
 
 class Uncounted(Told, Exception):
@@ -81,6 +82,56 @@ class Count:
         intensity = units.show(self.intensity, "FLOP/B")
         return (f"W {self.flops:,} FLOP, Q {self.hbm_bytes:,} B, I {intensity} "
                 f"({self.hbm_read_bytes:,} read, {self.hbm_write_bytes:,} written)")
+
+
+@dataclass(frozen=True, repr=False)
+class Transfers:
+    """Q by hand: what moves, the bytes of one transfer and how often it is made.
+
+    read, written   name -> (bytes of one transfer, times); of both cores at LNC=2
+
+    >>> table = Transfers(read={"x": (32 * 1024, 128)}, written={"y": (256 * 1024, 16)})
+    >>> table.read_bytes, table.written_bytes
+    (4194304, 4194304)
+    >>> table.count(bf16=2**32).intensity
+    512.0
+
+    Raises ValueError where a size or a number of times is not whole, or below 0.
+    """
+
+    read: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    written: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, pair in (*self.read.items(), *self.written.items()):
+            if not isinstance(pair, tuple) or len(pair) != 2 or any(
+                    isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in pair):
+                raise ValueError(f"Transfers: {name}: expected (bytes of one transfer, times), two "
+                                 f"whole numbers >= 0, got {pair!r}")
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes read from HBM."""
+        return sum(size * times for size, times in self.read.values())
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes written to it."""
+        return sum(size * times for size, times in self.written.values())
+
+    def count(self, **work: int) -> Count:
+        """With W in FLOPs, by dtype: a Count."""
+        return Count(work, self.read_bytes, self.written_bytes)
+
+    def __repr__(self) -> str:
+        ways = (("read", self.read, self.read_bytes),
+                ("written", self.written, self.written_bytes))
+        rows = [(name, f"{size:,} B", f"{times:,}", f"{size * times:,} B", way)
+                for way, table, _ in ways for name, (size, times) in table.items()]
+        sums = [("Q", "", "", f"{self.read_bytes + self.written_bytes:,} B",
+                 ", ".join(f"{total:,} B {way}" for way, _, total in ways))]
+        return "\n".join(aligned([("transfer", "bytes of one", "times", "bytes", "way"),
+                                  *rows, *sums], left=(0, 4)))
 
 
 def count_of(what: Any) -> Count | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import units
 from ..count import Count, count_of
+from ..table import WIDTH
 from .core import refuse
 from .trace import columns, warned
 
@@ -22,7 +23,8 @@ def _work(dtype: str, count: Count) -> int:
     return count.work.get(dtype, 0)
 
 
-PROFILER = "profiler"
+PROFILER, MODEL = "profiler", "model"
+LATER = (PROFILER, MODEL)  # what is told apart from the code, not the code from it
 Row = tuple[str, Callable[[Count], int]]
 _TOTALS: tuple[Row, ...] = (
     ("W, FLOP", lambda c: c.flops),
@@ -33,7 +35,8 @@ _TOTALS: tuple[Row, ...] = (
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Counts by name; differences are code minus each of those before it, profiler minus code.
+    """Counts by name; differences are code minus each of those before it, profiler, or model,
+    minus code.
 
     notes     warnings of the run
     profile   text that stands for the profiler's counts until there are some
@@ -54,7 +57,7 @@ class Comparison:
     def differences(self) -> dict[str, dict[str, int]]:
         """Row -> {count's name: code - that count, or profiler - code}; in FLOP or bytes."""
         code = self.counts["code"]
-        return {row: {name: (get(count) - get(code)) * (1 if name == PROFILER else -1)
+        return {row: {name: (get(count) - get(code)) * (1 if name in LATER else -1)
                       for name, count in self.counts.items() if name != "code"}
                 for row, get in self._rows}
 
@@ -66,25 +69,31 @@ class Comparison:
     def __repr__(self) -> str:
         others = [name for name in self.counts if name != "code"]
         later = [self.profile] if self.profile else []
-        rows = [["<", *self.counts, *(PROFILER for _ in later),
-                 *(f"{PROFILER} - code" if name == PROFILER else f"code - {name}"
-                   for name in others)]]
-        differences = self.differences
-        for row, get in self._rows:
-            found = [differences[row][name] for name in others]
-            rows.append([row, *(f"{get(c):,}" for c in self.counts.values()), *later,
-                         *(f"{d:+,}" if d else "0" for d in found)])
-        intensities = [units.significant(c.intensity, 4) for c in self.counts.values()]
-        rows.append(["I, FLOP/B", *intensities, *later, *("" for _ in others)])
+        counts = [["<", *self.counts, *(PROFILER for _ in later)],
+                  *([row, *(f"{get(c):,}" for c in self.counts.values()), *later]
+                    for row, get in self._rows),
+                  ["I, FLOP/B", *(units.significant(c.intensity, 4) for c in self.counts.values()),
+                   *later]]
+        found = self.differences
+        apart = [[f"{name} - code" if name in LATER else f"code - {name}" for name in others],
+                 *([f"{found[row][name]:+,}" if found[row][name] else "0" for name in others]
+                   for row, _ in self._rows)]
+        beside = columns([*zip(*(a + b for a, b in zip(counts, [*apart, [""] * len(others)],
+                                                       strict=True)), strict=True)])
+        if max(map(len, beside.splitlines())) > WIDTH:  # a page is not as wide: one below the other
+            below = [[title, *row] for (title, *_), row in zip(counts, apart, strict=False)]
+            beside = "\n".join([columns([*zip(*counts, strict=True)]), "",
+                                columns([*zip(*below, strict=True)])])
         only = ["code: W is the Tensor Engine's FLOPs alone, so 0 here"] * (
             not self.counts["code"].flops and any(c.flops for c in self.counts.values()))
-        return "\n".join([columns([*zip(*rows, strict=True)]), *only, *warned(self.notes)])
+        return "\n".join([beside, *only, *warned(self.notes)])
 
 
 def compare(formula: Any, nest: Any, run: Any = None, profile: Any = None) -> Comparison:
     """The counts of an op by formula, by loop nest (or None) and by the run of its kernel.
 
-    profile   the profiler's count of the same kernel, or a text for its column until there is one
+    profile   the profiler's count of the same kernel, or a text for its column until there is one;
+              a modelled profile's column is "model"
 
     Each is a Count, or has one: `algorithmic` of an op, `achieved` of a nest, `count` of a Run
     or a Profile. An earlier run or a nest may stand for the formula; its column bears the
@@ -98,7 +107,8 @@ def compare(formula: Any, nest: Any, run: Any = None, profile: Any = None) -> Co
         counts["nest"] = _count("nest", nest)
     counts["code"] = _count("run", run)
     if profile is not None and not isinstance(profile, str):
-        counts[PROFILER] = _count("profile", profile)
+        modelled = getattr(profile, "kind", None) == "modelled"
+        counts[MODEL if modelled else PROFILER] = _count("profile", profile)
     return Comparison(counts, getattr(run, "warnings", ()),
                       profile if isinstance(profile, str) else "")
 
@@ -108,7 +118,7 @@ def _name(formula: Any, nest: Any) -> str:
     if hasattr(formula, "achieved") and nest is None:
         return "nest"
     name = str(getattr(formula, "kernel", "formula"))
-    return "formula" if name in ("nest", "code", PROFILER) else name
+    return "formula" if name in ("nest", "code", *LATER) else name
 
 
 def _count(role: str, what: Any) -> Count:

@@ -167,6 +167,11 @@ class Run:
         return replace(trace.lines(self.cores), notes=self.warnings)
 
     @cached_property
+    def matmuls(self) -> Table:
+        """Matmul instructions by dtype and size, transposes left out: their FLOPs add up to W."""
+        return trace.matmuls(self.cores)
+
+    @cached_property
     def sbuf_peak_bytes(self) -> int:
         """Most bytes of SBUF alive at once on one core: first write to last read."""
         return max(trace.peak(core.lives, MemoryRegion.sbuf, lambda a: a.nbytes).amount

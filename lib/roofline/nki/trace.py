@@ -266,6 +266,21 @@ class LineTraffic:
 
 
 @dataclass(frozen=True)
+class MatmulSize:
+    """Matmul instructions of one size: [K, M] stationary by [K, N] moving, 2 K M N FLOPs each."""
+
+    dtype: str
+    stationary: tuple[int, ...]
+    moving: tuple[int, ...]
+    instructions: int
+    each: int
+
+    @property
+    def flops(self) -> int:
+        return self.instructions * self.each
+
+
+@dataclass(frozen=True)
 class Table(Sequence):
     """Rows that print as a table; a column with nothing in it is left out.
 
@@ -353,6 +368,23 @@ def lines(traces: Sequence[Trace]) -> Table:
         ("written", lambda r: f"{r.written:,}"), ("FLOPs", lambda r: f"{r.flops:,}"),
         ("transposes", lambda r: f"{r.transpose_flops:,}" if r.transpose_flops else NOTHING),
         ("<source", lambda r: r.source or NOTHING)))
+
+
+def matmuls(traces: Sequence[Trace]) -> Table:
+    """W as instructions times the size of one; transposes are left out."""
+    found: dict[tuple, int] = {}
+    for trace in traces:
+        for work, _, reads, _, _ in trace.issued:
+            if work.flops and not work.transpose:
+                left, right = (layout.shape for _, layout, _ in reads[:2])
+                size = work.dtype, tuple(left), tuple(right), work.flops
+                found[size] = found.get(size, 0) + 1
+    rows = tuple(MatmulSize(dtype, left, right, times, each)
+                 for (dtype, left, right, each), times in found.items())
+    return Table(rows, (
+        ("<dtype", lambda r: r.dtype), ("stationary", lambda r: str([*r.stationary])),
+        ("moving", lambda r: str([*r.moving])), ("times", lambda r: f"{r.instructions:,}"),
+        ("FLOPs each", lambda r: f"{r.each:,}"), ("FLOPs", lambda r: f"{r.flops:,}")))
 
 
 CONVENTIONS = """\

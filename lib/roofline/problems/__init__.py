@@ -2,20 +2,21 @@
 
 Question  where is the question `day1.bound`, for the page's inputs, a seed, or my own?
 Answer    ask(id, seed, **inputs) -> check.Question; BANK has the problems themselves
-Assumes   one module a day; ids begin with the day
+Assumes   one module a day, and one for each page that goes through all of them; ids begin so
 Ignores   how answers are judged (check) and how a page shows a form (figures)
 """
 
 import difflib
 
 from ..check import Problem, ProblemError, Question, WrongAnswer
-from . import day1, day2, day3, day4, day5, day6, day7
+from . import day1, day2, day3, day4, day5, day6, day7, day7_matmul, day7_swiglu, vjepa2
 
 __all__ = ["BANK", "Problem", "ProblemError", "Question", "WrongAnswer", "ask"]
 
 # Every problem by id, in the order of the course.
-BANK: dict[str, Problem] = {**day1.PROBLEMS, **day2.PROBLEMS, **day3.PROBLEMS, **day4.PROBLEMS,
-                            **day5.PROBLEMS, **day6.PROBLEMS, **day7.PROBLEMS}
+BANK: dict[str, Problem] = {id: problem for page in (
+    day1, day2, day3, day4, day5, day6, day7, day7_matmul, day7_swiglu, vjepa2)
+    for id, problem in page.PROBLEMS.items()}
 
 
 def ask(id: str, /, seed: int | None = None, **own: object) -> Question:
