@@ -43,6 +43,7 @@ def matmul(a, b, block=512, together=False):
     """
     K, M = a.shape
     N = b.shape[1]
+    assert b.shape[0] == K, f"K of b, as of a: expected {K}, got {b.shape[0]}"
     assert N <= BANKS * BANK, f"matmul: N: at most {BANKS * BANK} ({BANKS} PSUM banks), got {N}"
     c = nl.ndarray((M, N), dtype=a.dtype, buffer=nl.shared_hbm, name="c")
     b_sbuf = nl.ndarray((TILE, tiles("K", K, TILE), N), dtype=b.dtype, buffer=nl.sbuf)

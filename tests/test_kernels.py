@@ -168,6 +168,9 @@ FULL = [
 
     Full("day7", "matmul", shapes((B, B), (B, B)), read=P * 2 * B * B, written=P * B * B,
          work=2 * B**3, sbuf=P * (B * B + B * 512 + TILE * B), banks=4),
+    Full("day7", "matmul", shapes((B, B), (B, B)), read=P * 2 * B * B, written=P * B * B,
+         work=2 * B**3, sbuf=P * (B * B + B * 512 + TILE * B), banks=4,
+         options={"together": True}),
     Full("day7", "swiglu", shapes((D, 4096), (D, 3072), (D, 3072), (3072, D)),
          read=P * (4096 * D + 3 * D * 3072), written=P * 4096 * D, work=6 * 4096 * D * 3072,
          # the last gate in fp32 beside the weights, x and s of a block
@@ -280,6 +283,16 @@ def test_the_inf2_kernels_fit_inf2():
             assert run.sbuf_peak_bytes <= 192 * KIB * TILE
 
 
+def test_together_is_the_same_transfers_in_another_order(monkeypatch):
+    apart, together = [meddled(small, monkeypatch)[1] for small in SMALL
+                       if (small.day, small.name) == ("day7", "matmul")]
+    assert sorted(load.nbytes for load in apart) == sorted(load.nbytes for load in together)
+    # K = 256, two loads of each; B's rows are p * 1024 wide, those of a block of A p * 256
+    rows_of_b, rows_of_a = P * TILE * 1024, P * TILE * 256
+    assert [load.nbytes for load in apart][:4] == [rows_of_b] * 2 + [rows_of_a] * 2
+    assert [load.nbytes for load in together][:4] == [rows_of_a, rows_of_b] * 2
+
+
 def test_the_block_of_tokens_changes_instructions_and_not_q():
     narrow, wide = [at_full_size(full) for full in FULL
                     if full.name == "mlp_fused" and full.lnc == 1]
@@ -362,6 +375,7 @@ def test_the_docstring_says_what_crosses(full):
     ("day6.linear_w_once[2]", [(384, 1024), (384, 512)], {},
      "D: expected a multiple of 256, got 384"),
     ("day7.matmul", [(128, 512), (128, 4608)], {}, "N: at most 4096"),
+    ("day7.matmul", [(256, 512), (384, 512)], {}, "K of b, as of a: expected 256, got 384"),
 ])
 def test_shapes_that_do_not_tile(kernel, args, options, says):
     day, name, two = re.fullmatch(r"(\w+)\.(\w+)(\[2\])?", kernel).groups()
@@ -508,6 +522,7 @@ SMALL: list[Small] = [
     Small("day6", "linear", [(256, 256), (256, 512)], matmul, {"block": 128}),
     Small("day6", "linear_w_once", [(512, 512), (512, 1024)], matmul, {"block": 128}, lnc=2),
     Small("day7", "matmul", [(256, 512), (256, 1024)], matmul, {"block": 256}),
+    Small("day7", "matmul", [(256, 512), (256, 1024)], matmul, {"block": 256, "together": True}),
     Small("day7", "swiglu", [(512, 256), (512, 256), (512, 256), (256, 512)], swiglu),
 ]
 
