@@ -23,6 +23,21 @@ def tiles(what, size, tile):
     return size // tile
 
 
+def same(what, size, expected):
+    """Refuses an input whose size does not fit the others: a wrong count would say nothing."""
+    assert size == expected, f"{what}: expected {expected}, got {size}"
+
+
+def fit(D, F, w_gate, w_up, w_down, block):
+    """Refuses weights of a SwiGLU that are not [D, F], [D, F] and [F, D], and too wide a block."""
+    same("D of w_gate, as of x", w_gate.shape[0], D)
+    same("D of w_up, as of x", w_up.shape[0], D)
+    same("F of w_gate, as of w_up", w_gate.shape[1], F)
+    same("F of w_down, as of w_up", w_down.shape[0], F)
+    same("D of w_down, as of x", w_down.shape[1], D)
+    assert block <= BANK, f"block: at most {BANK} (columns of a moving tile), got {block}"
+
+
 @nki.jit
 def matmul(a, b, block=512, together=False):
     """C = AB with every byte crossing once: B stays, A passes in wide blocks, C leaves in rows.
@@ -81,15 +96,18 @@ def swiglu(x, w_gate, w_up, w_down, block=128):
     x         [D, B], transposed: D is a multiple of 512, B of `block`
     w_gate    [D, F], w_up [D, F], w_down [F, D]: all three stay on chip, 3 p DF / 128 bytes per
               partition. F is a multiple of 128
-    block     tokens at a time, 128 to 512 in steps of 128
+    block     tokens at a time, 128 to 512 in steps of 128: the columns of the moving tile of gate
+              and up. Q is the same for all
     returns   y [B, D]
     W         6 BDF
     HBM       p (BD + 3 DF) read, p BD written
+    On chip   p (3 DF + block (D + F)) / 128 bytes per partition, and one silu in fp32
     Engines   silu on the Scalar Engine as the gate leaves PSUM, the product on the Vector Engine
               as the up-projection leaves it
     """
     D, B = x.shape
     F = w_up.shape[1]
+    fit(D, F, w_gate, w_up, w_down, block)
     y = nl.ndarray((B, D), dtype=x.dtype, buffer=nl.shared_hbm, name="y")
     gate_sbuf = nl.ndarray((TILE, tiles("D", D, TILE), F), dtype=w_gate.dtype, buffer=nl.sbuf)
     up_sbuf = nl.ndarray((TILE, D // TILE, F), dtype=w_up.dtype, buffer=nl.sbuf)
@@ -140,14 +158,17 @@ def swiglu_streamed(x, w_gate, w_up, w_down, block=512):
     x         [D, B], transposed: D is a multiple of 512, B of `block`
     w_gate    [D, F], w_up [D, F], w_down [F, D]: nothing of them stays. F is a multiple of 512
     block     tokens that one pass of the weights serves, a multiple of 128, at most 512. Their rows
-              of y gather in (block / 128) (D / 512) PSUM banks, at most 8
+              of y gather in (block / 128) (D / 512) PSUM banks, at most 8. Where they take all 8,
+              the next block's gate waits until one of them is copied out
     returns   y [B, D]
     W         6 BDF
     HBM       p (BD + (B / block) 3 DF) read, p BD written
+    On chip   p (block (D + F) + 1024 D) / 128 bytes per partition, and one silu in fp32
     Engines   as in swiglu
     """
     D, B = x.shape
     F = w_up.shape[1]
+    fit(D, F, w_gate, w_up, w_down, block)
     rows, wide = tiles("block", block, TILE), tiles("D", D, BANK)
     assert rows * wide <= BANKS, (
         f"swiglu_streamed: {block} tokens by D = {D} need {rows * wide} PSUM banks; limit {BANKS}. "

@@ -175,6 +175,18 @@ FULL = [
          read=P * (4096 * D + 3 * D * 3072), written=P * 4096 * D, work=6 * 4096 * D * 3072,
          # the last gate in fp32 beside the weights, x and s of a block
          sbuf=P * (3 * D * 3072 + 128 * D + 128 * 3072) + FP32 * TILE * 128, banks=2),
+    # Qwen3-0.6B's MLP, 2048 tokens: the block changes what is alive, and no byte that crosses
+    *[Full("day7", "swiglu", shapes((D, B), (D, 3072), (D, 3072), (3072, D)),
+           read=P * (B * D + 3 * D * 3072), written=P * B * D, work=6 * B * D * 3072,
+           sbuf=P * (3 * D * 3072 + block * D + block * 3072) + FP32 * TILE * block, banks=2,
+           options={"block": block}) for block in (256, 512)],
+    # fp32: weights eight times for eight blocks of 512 tokens; x and s of a block, a panel of gate
+    # and one of up, the last gate; 4 x 2 banks for the block's rows of y
+    Full("day7", "swiglu_streamed",
+         [(size, "fp32") for size in ((D, 4096), (D, 3072), (D, 3072), (3072, D))],
+         read=FP32 * (4096 * D + 8 * 3 * D * 3072), written=FP32 * 4096 * D,
+         work=6 * 4096 * D * 3072,
+         sbuf=FP32 * (512 * D + 512 * 3072 + 2 * 512 * D + TILE * 512), banks=8),
 ]
 
 
@@ -218,6 +230,7 @@ ATTENTION_STEPS = ("attention_scores", "attention_softmax", "attention_values")
     ("day5", MLP_STEPS, 2, 34_359_738_368, 109_051_904, None),
     ("day7", ("matmul",), 1, 17_179_869_184, 25_165_824, ops.Matmul(M=B, K=B, N=B)),
     ("day7", ("swiglu",), 1, 77_309_411_328, 35_651_584, ops.SwiGLU(B=4096, D=D, F=3072, k=0)),
+    ("day7", ("swiglu_streamed",), 1, 77_309_411_328, 335_544_320, None),
 ], ids=lambda value: "+".join(value) if isinstance(value, tuple) else None)
 def test_the_numbers_of_the_course(day, names, lnc, flops, hbm_bytes, op):
     count = counts(day, *names, lnc=lnc)
@@ -319,8 +332,10 @@ LETTERS = {"x": "DB", "w": "DF", "w_up": "DF", "w_gate": "DF", "w_down": "FD", "
 def test_the_docstring_says_what_crosses(full):
     kernel = getattr(file(full.day), full.name)
     said = re.search(r"HBM +(.+) read, (.+?) written", kernel.__doc__)
-    names = {"p": P, "cores": full.lnc}
-    parameters = list(inspect.signature(kernel.function).parameters)
+    names = {"p": FP32 if full.args[0][1] == "fp32" else P, "cores": full.lnc}
+    parameters = inspect.signature(kernel.function).parameters
+    if "block" in parameters:
+        names["block"] = full.options.get("block", parameters["block"].default)
     for parameter, (size, _) in zip(parameters, full.args, strict=False):
         letters = "LL" if full.name == "attention_values" and parameter == "a" else \
             LETTERS.get(parameter, "")
@@ -375,6 +390,22 @@ def test_the_docstring_says_what_crosses(full):
     ("day6.linear_w_once[2]", [(384, 1024), (384, 512)], {},
      "D: expected a multiple of 256, got 384"),
     ("day7.matmul", [(128, 512), (128, 4608)], {}, "N: at most 4096"),
+    *((f"day7.{name}", [(512, 512), gate, up, down], {}, says)
+      for name in ("swiglu", "swiglu_streamed") for gate, up, down, says in (
+          ((1024, 512), (512, 512), (512, 512), "D of w_gate, as of x: expected 512, got 1024"),
+          ((512, 512), (1024, 512), (512, 512), "D of w_up, as of x: expected 512, got 1024"),
+          ((512, 1024), (512, 512), (512, 512), "F of w_gate, as of w_up: expected 512, got 1024"),
+          ((512, 512), (512, 512), (1024, 512), "F of w_down, as of w_up: expected 512, got 1024"),
+          ((512, 512), (512, 512), (512, 1024), "D of w_down, as of x: expected 512, got 1024"))),
+    *((f"day7.{name}", [(512, 1024), (512, 512), (512, 512), (512, 512)], {"block": 1024},
+       "block: at most 512 (columns of a moving tile), got 1024")
+      for name in ("swiglu", "swiglu_streamed")),
+    ("day7.swiglu_streamed", [(512, 768), (512, 512), (512, 512), (512, 512)], {},
+     "B: expected a multiple of 512, got 768"),
+    ("day7.swiglu_streamed", [(512, 512), (512, 640), (512, 640), (640, 512)], {},
+     "F: expected a multiple of 512, got 640"),
+    ("day7.swiglu_streamed", [(1536, 512), (1536, 512), (1536, 512), (512, 1536)], {},
+     "512 tokens by D = 1536 need 12 PSUM banks; limit 8"),
     ("day7.matmul", [(256, 512), (384, 512)], {}, "K of b, as of a: expected 256, got 384"),
 ])
 def test_shapes_that_do_not_tile(kernel, args, options, says):
@@ -524,6 +555,10 @@ SMALL: list[Small] = [
     Small("day7", "matmul", [(256, 512), (256, 1024)], matmul, {"block": 256}),
     Small("day7", "matmul", [(256, 512), (256, 1024)], matmul, {"block": 256, "together": True}),
     Small("day7", "swiglu", [(512, 256), (512, 256), (512, 256), (256, 512)], swiglu),
+    Small("day7", "swiglu", [(512, 512), (512, 256), (512, 256), (256, 512)], swiglu,
+          {"block": 256}),
+    Small("day7", "swiglu_streamed", [(512, 256), (512, 512), (512, 512), (512, 512)], swiglu,
+          {"block": 128}),
 ]
 
 
