@@ -38,7 +38,7 @@ from test_ops import value
 from roofline import nki, ops
 from roofline.count import Count
 
-DAYS = ("day4", "day5", "day6", "day7")
+DAYS = ("day4", "day5", "day6", "day7", "casestudy")
 P = 2  # bytes of a bf16 element
 FP32 = 4
 TILE = 128
@@ -187,6 +187,18 @@ FULL = [
          read=FP32 * (4096 * D + 8 * 3 * D * 3072), written=FP32 * 4096 * D,
          work=6 * 4096 * D * 3072,
          sbuf=FP32 * (512 * D + 512 * 3072 + 2 * 512 * D + TILE * 512), banks=8),
+
+    # the case study: as mlp_up, mlp_down and mlp_fused on two cores, each weight over HBM once
+    Full("casestudy", "mlp_up_w_once", shapes((D, B), (D, F)), read=P * (B * D + D * F),
+         written=P * B * F, work=2 * B * D * F, sbuf=P * (D * F + D * 512 + TILE * 512), banks=1,
+         lnc=2),
+    Full("casestudy", "mlp_down_w_once", shapes((F, B), (F, D)), read=P * (B * F + F * D),
+         written=P * B * D, work=2 * B * F * D, sbuf=P * (F * D + F * 512 + TILE * D), banks=1,
+         lnc=2),
+    *(Full("casestudy", "mlp_fused_w_once", shapes((D, B), (D, F), (F, D)),
+           read=P * (B * D + 2 * D * F), written=P * B * D, work=4 * B * D * F,
+           sbuf=P * (2 * D * F + 128 * D + 128 * F), banks=1, options=options, lnc=2)
+      for options in ({}, {"down_last": True})),
 ]
 
 
@@ -228,6 +240,7 @@ ATTENTION_STEPS = ("attention_scores", "attention_softmax", "attention_values")
     ("day6", ("linear",), 2, 17_179_869_184, 37_748_736, None),
     ("day5", ("mlp_fused",), 2, 34_359_738_368, 41_943_040, None),
     ("day5", MLP_STEPS, 2, 34_359_738_368, 109_051_904, None),
+    ("casestudy", ("mlp_fused_w_once",), 2, 34_359_738_368, 25_165_824, ops.MLP(B=B, D=D, F=F)),
     ("day7", ("matmul",), 1, 17_179_869_184, 25_165_824, ops.Matmul(M=B, K=B, N=B)),
     ("day7", ("swiglu",), 1, 77_309_411_328, 35_651_584, ops.SwiGLU(B=4096, D=D, F=3072, k=0)),
     ("day7", ("swiglu_streamed",), 1, 77_309_411_328, 335_544_320, None),
@@ -246,6 +259,30 @@ def test_two_cores_load_every_weight_twice(day, steps):
                "mlp_fused": 2 * D * F}
     assert both.hbm_bytes - once.hbm_bytes == P * sum(weights[name] for name in steps)
     assert both.flops == once.flops
+
+
+def test_sending_a_half_spares_the_second_load():
+    """The three steps, then the one: p DF bytes less over HBM for each weight matrix, and no other
+    tensor's."""
+    apart = counts("casestudy", "mlp_up_w_once", "mlp_down_w_once", lnc=2)
+    apart += counts("day5", "mlp_gelu", lnc=2)
+    assert apart == ops.MLP(B=B, D=D, F=F, k=4).algorithmic and apart.hbm_bytes == 92_274_688
+    for steps, once in ((MLP_STEPS, apart), (("mlp_fused",), counts(
+            "casestudy", "mlp_fused_w_once", lnc=2))):
+        both = counts("day5", *steps, lnc=2)
+        assert both.hbm_bytes - once.hbm_bytes == 2 * P * D * F
+        assert (both.work, both.hbm_write_bytes) == (once.work, once.hbm_write_bytes)
+
+
+@pytest.mark.parametrize("full", [full for full in FULL if full.day == "casestudy"], ids=str)
+def test_each_core_sends_half_of_each_weight_matrix(full):
+    """From SBUF to SBUF: what the DMA engines carry for it is not HBM's."""
+    sent = [(step.core, *step.reads[0].layout.shape) for step in at_full_size(full).trace
+            if step.opcode == "sendrecv"]
+    halves = [(TILE, D // TILE, F // 2), (TILE, F // 2 // TILE, D)]
+    mine = {"mlp_up_w_once": halves[:1], "mlp_down_w_once": halves[1:]}.get(full.name, halves)
+    assert sorted(sent) == sorted((core, *half) for core in (0, 1) for half in mine)
+    assert all(math.prod(half) == D * F // 2 for half in halves)
 
 
 @pytest.mark.parametrize("full", [full for full in FULL if full.lnc == 2], ids=str)
@@ -389,6 +426,26 @@ def test_the_docstring_says_what_crosses(full):
     ("day6.linear_w_once", [(256, 1024), (256, 512)], {}, "Launch it as kernel[2]"),
     ("day6.linear_w_once[2]", [(384, 1024), (384, 512)], {},
      "D: expected a multiple of 256, got 384"),
+    *((f"casestudy.{name}", [x, *weights], {"block": 256}, "Launch it as kernel[2]")
+      for name, x, *weights in (
+          ("mlp_up_w_once", (256, 512), (256, 512)),
+          ("mlp_down_w_once", (512, 512), (512, 512)),
+          ("mlp_fused_w_once", (512, 512), (512, 512), (512, 512)))),
+    ("casestudy.mlp_up_w_once[2]", [(256, 1024), (256, 384)], {},
+     "F: expected a multiple of 256, got 384"),
+    ("casestudy.mlp_up_w_once[2]", [(256, 1024), (512, 512)], {},
+     "D of w_up, as of x: expected 256, got 512"),
+    ("casestudy.mlp_up_w_once[2]", [(256, 512), (256, 512)], {},
+     "B: expected a multiple of 1024, got 512"),
+    ("casestudy.mlp_down_w_once[2]", [(256, 1024), (512, 512)], {},
+     "F of w_down, as of g: expected 256, got 512"),
+    ("casestudy.mlp_down_w_once[2]", [(384, 1024), (384, 512)], {},
+     "F: expected a multiple of 256, got 384"),
+    *(("casestudy.mlp_fused_w_once[2]", [(512, 256), up, down], {}, says) for up, down, says in (
+        ((640, 256), (256, 512), "D of w_up, as of x: expected 512, got 640"),
+        ((512, 256), (512, 512), "F of w_down, as of w_up: expected 256, got 512"),
+        ((512, 256), (256, 1024), "D of w_down, as of x: expected 512, got 1024"),
+        ((512, 384), (384, 512), "F: expected a multiple of 256, got 384"))),
     ("day7.matmul", [(128, 512), (128, 4608)], {}, "N: at most 4096"),
     *((f"day7.{name}", [(512, 512), gate, up, down], {}, says)
       for name in ("swiglu", "swiglu_streamed") for gate, up, down, says in (
@@ -559,6 +616,11 @@ SMALL: list[Small] = [
           {"block": 256}),
     Small("day7", "swiglu_streamed", [(512, 256), (512, 512), (512, 512), (512, 512)], swiglu,
           {"block": 128}),
+    Small("casestudy", "mlp_up_w_once", [(256, 512), (256, 512)], up, {"block": 128}, lnc=2),
+    Small("casestudy", "mlp_down_w_once", [(512, 512), (512, 512)], down, {"block": 128}, lnc=2),
+    *(Small("casestudy", "mlp_fused_w_once", [(512, 512), (512, 512), (512, 512)],
+            functools.partial(mlp, fused=True), options, lnc=2)
+      for options in ({}, {"down_last": True})),
 ]
 
 
