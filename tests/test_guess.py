@@ -1,8 +1,11 @@
 """A prediction written down: kept, set beside what came, judged."""
 
+import math
+
 import pytest
 
 from roofline import Count, Guess, Transfers
+from roofline.count import CountError
 from roofline.guess import GuessError
 
 
@@ -15,6 +18,7 @@ def test_what_is_found_stands_beside():
         "Q": f"{100 * (25e6 / 25_165_824 - 1):+.1f} %", "T": "", "share": "-16.7 %",
         "row": "the same"}
     assert "another" in repr(mine.against(row="idle")) and "25 MB" in repr(mine)
+    assert "the same" in repr(mine.against(row="Fill "))
     assert repr(Guess()) == "nothing"
 
 
@@ -44,13 +48,65 @@ def test_what_is_no_prediction_is_refused():
         Guess(row="fill").verdict(1, 2, "row")
     with pytest.raises(AttributeError, match="it has T"):
         Guess(T=1.0).against(Q=3)
+    with pytest.raises(GuessError, match=r"Q: it is not in this guess; .* Add Q=\.\.\. to it"):
+        Guess(T=1.0).verdict(1, 2, "Q")
+    with pytest.raises(GuessError, match="row: expected words, got 3"):
+        Guess(row=3)
+
+
+@pytest.mark.parametrize("value", [-1, "-2 us", math.nan, math.inf, "nan s", True, None, [1]])
+def test_a_guess_is_a_finite_number_that_is_not_negative(value):
+    with pytest.raises(GuessError, match=r"^Guess: T: .*Write it as in T='2\.5 ms'$"):
+        Guess(T=value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None, "2 ms"])
+def test_a_verdict_is_of_numbers(value):
+    for pair, role in (((value, 1.0), "before"), ((1.0, value), "after")):
+        with pytest.raises(GuessError, match=f"verdict: {role}: expected a number in s, got"):
+            Guess(T=1.0).verdict(*pair)
+
+
+def test_what_is_unknown_is_not_off():
+    """No figure, none that is finite, or 0, of which no share can be told."""
+    rows = [Guess(Q="1 MB", W=3).against(Q=value, W=0).rows for value in (None, math.inf)]
+    assert [row[1][2:] for row in rows] == [("unknown", ""), ("inf B", "")]
+    assert all(row[2][2:] == ("0 FLOP", "") for row in rows)
+
+
+def test_a_capacity_and_a_share_are_shown_as_such():
+    mine = Guess(SBUF="4 MiB", share=0.5)
+    assert repr(mine).split() == ["SBUF", "4", "MiB", "share", "50", "%"]
+    table = mine.against("by the code", SBUF=3 * 2**20, share=0.25)
+    assert table.rows[0][2] == "found, by the code"
+    assert [row[1:] for row in table.rows[1:]] == [("4 MiB", "3 MiB", "+33.3 %"),
+                                                   ("50 %", "25 %", "+100.0 %")]
+
+
+def test_no_line_is_wider_than_a_page():
+    mine = Guess(row="fill " * 40, T=1e-12, Q_quite_long=...)
+    table = Transfers(read={"name" * 30: (2**34, 2**20)})
+    for shown in (mine, mine.against("modelled", row="y" * 200, T=1.0), table):
+        assert max(map(len, repr(shown).splitlines())) <= 98
+    assert mine.row == "fill " * 40
 
 
 def test_a_table_of_transfers():
     table = Transfers(read={"a": (256, 8), "b": (1024, 2)}, written={"c": (512, 4)})
     assert table.count(bf16=100) == Count({"bf16": 100}, 256 * 8 + 1024 * 2, 512 * 4)
-    assert "6,144 B" in repr(table) and "4,096 B read, 2,048 B written" in repr(table)
+    *_, read, written, both = (line.split() for line in repr(table).splitlines())
+    assert read[:3] == ["4,096", "B", "read"] and written[:3] == ["2,048", "B", "written"]
+    assert both == ["Q", "6,144", "B", "both"]
     assert Transfers().count() == Count()
-    for wrong in ({"a": (256, -1)}, {"a": 256}, {"a": (2.5, 2)}, {"a": (1, True)}):
-        with pytest.raises(ValueError, match="a: expected"):
-            Transfers(read=wrong)
+    for pair in ((256, -1), 256, (2.5, 2), (1, True), (1, 2.0)):
+        with pytest.raises(ValueError, match=r"a: expected.*got .*Divide with //"):
+            Transfers(read={"a": pair})
+    with pytest.raises(CountError, match=r"written: expected names .*, got list\. Write it as in"):
+        Transfers(written=[("c", 512, 4, "written")])
+
+
+def test_a_table_stays_as_it_was_written():
+    rows = {"a": (256, 8)}
+    table = Transfers(read=rows)
+    rows["a"] = (256, 9)
+    assert table.read_bytes == 256 * 8

@@ -262,6 +262,7 @@ def test_8_without_the_option_it_ends_with_3_and_writes_nothing(walk):
 def test_9_each_difference_has_a_reason(walk):
     compared, causes = walk.data[9]["comparison"], walk.data[9]["comparison"]["causes"]
     assert compared["explained"] and not any(causes["unexplained"].values())
+    assert compared["against"] == "model" and "\nmodel " in walk.told(9)   # before.json is one
     assert compared["profiler"]["flops"] - walk.kernel.work == walk.kernel.turned
     assert causes["transposes"]["flops"] == walk.kernel.turned
     assert compared["profiler"]["read"] + compared["profiler"]["written"] == walk.kernel.traffic
@@ -320,6 +321,7 @@ def test_the_same_commands_measure_where_there_is_a_device(book, monkeypatch):  
     assert walk.told(1).startswith("run: ")
     assert walk.data[7]["kind"] == "modelled" and walk.data[8]["kind"] == "measured"
     assert walk.data[9]["comparison"]["explained"]
+    assert walk.data[9]["comparison"]["against"] == "profiler"
     assert walk.data[10]["ran"]["kind"] == walk.data[11]["kind"] == "measured"
     assert walk.data[11]["t"] == pytest.approx(walk.data[8]["time"])
     predicted, after = walk.data[12], walk.answers[12][2]

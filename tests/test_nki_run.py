@@ -1105,6 +1105,26 @@ def test_a_models_count_is_called_so_and_a_wide_table_is_two():
     assert shown.splitlines()[7].split("  ")[-1] == "model - code" and "+8" in shown
 
 
+def turned(a):
+    """A transpose of [64, 96] on the Tensor Engine: a [64, 96] is stationary, [64, 64] moving."""
+    out = nl.ndarray((96, 64), a.dtype, buffer=nl.shared_hbm)
+    tile, turn = nl.ndarray((64, 96), a.dtype), nl.ndarray((96, 64), a.dtype, buffer=nl.psum)
+    nisa.dma_copy(tile, a)
+    nisa.nc_transpose(turn, tile)
+    done = nl.ndarray((96, 64), a.dtype)
+    nisa.tensor_copy(done, turn)
+    nisa.dma_copy(out, done)
+    return out
+
+
+def test_transposes_are_no_matmuls():
+    run = nki.run(turned, ((64, 96), "bf16"), data=False)
+    assert not run.matmuls and run.count.flops == 0
+    [size] = run.transposes
+    assert (size.stationary, size.moving, size.instructions) == ((64, 96), (64, 64), 1)
+    assert size.flops == 2 * 64 * 96 * 64
+
+
 def test_matmuls_are_instructions_times_a_size():
     run = nki.run(matmul, A, B, data=False)
     assert sum(row.flops for row in run.matmuls) == run.count.flops

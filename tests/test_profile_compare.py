@@ -412,6 +412,14 @@ def test_what_a_comparison_shows():
     assert "identity_45 64 B" in shown and max(map(len, shown.splitlines())) <= 98
 
 
+def test_a_modelled_profiles_count_is_the_models():
+    own = made(1430, 470, 100, 30)
+    both = [compare(CODE, replace(own, kind=kind)) for kind in ("measured", "modelled")]
+    last = [[line for line in repr(one).splitlines() if "1,430" in line] for one in both]
+    assert [[line.split()[0] for line in lines] for lines in last] == [["profiler"], ["model"]]
+    assert both[0].causes == both[1].causes and "profiler  " not in repr(both[1])
+
+
 # --- real files -----------------------------------------------------------------------------------
 
 # Attention, fused, S = 512, d = 128, on one core of an LNC=2 pair of trn2, profiler 2.28: counters

@@ -10,11 +10,16 @@ Ignores   time, machines, where a byte rests once it is on chip
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
 from . import units
-from .table import Told, aligned
+from .table import Told, aligned, printable
+
+
+class CountError(Told, ValueError):
+    """A number that is no count: what, got, limit, next step."""
 
 
 class Uncounted(Told, Exception):
@@ -33,7 +38,7 @@ class Count:
     >>> Count({"bf16": 2 * 128 * 128 * 512}, hbm_read_bytes=160 * 1024).intensity
     102.4
 
-    Raises ValueError when a number is negative or not whole.
+    Raises CountError when a number is negative or not whole.
     """
 
     work: Mapping[str, int] = field(default_factory=dict)
@@ -44,7 +49,7 @@ class Count:
         for name, value in (*self.work.items(), ("hbm_read_bytes", self.hbm_read_bytes),
                             ("hbm_write_bytes", self.hbm_write_bytes)):
             if isinstance(value, bool) or value != int(value) or value < 0:
-                raise ValueError(f"Count: {name}: expected a whole number >= 0, got {value!r}")
+                raise CountError(f"Count: {name}: expected a whole number >= 0, got {value!r}")
         ordered = {dtype: int(w) for dtype, w in sorted(self.work.items()) if w}
         object.__setattr__(self, "work", MappingProxyType(ordered))
 
@@ -88,7 +93,7 @@ class Count:
 class Transfers:
     """Q by hand: what moves, the bytes of one transfer and how often it is made.
 
-    read, written   name -> (bytes of one transfer, times); of both cores at LNC=2
+    read, written   name -> (bytes of one transfer, times); at LNC=2 those of both cores together
 
     >>> table = Transfers(read={"x": (32 * 1024, 128)}, written={"y": (256 * 1024, 16)})
     >>> table.read_bytes, table.written_bytes
@@ -96,18 +101,25 @@ class Transfers:
     >>> table.count(bf16=2**32).intensity
     512.0
 
-    Raises ValueError where a size or a number of times is not whole, or below 0.
+    Raises CountError where a size or a number of times is not whole, or below 0.
     """
 
     read: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     written: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, pair in (*self.read.items(), *self.written.items()):
-            if not isinstance(pair, tuple) or len(pair) != 2 or any(
-                    isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in pair):
-                raise ValueError(f"Transfers: {name}: expected (bytes of one transfer, times), two "
-                                 f"whole numbers >= 0, got {pair!r}")
+        for way in ("read", "written"):
+            table = getattr(self, way)
+            if not isinstance(table, Mapping):
+                raise CountError(f"Transfers: {way}: expected names with their transfers, got "
+                                 f"{type(table).__name__}. Write it as in "
+                                 f'{way}={{"x": (32768, 8)}}')
+            for name, pair in table.items():
+                if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(_is_whole, pair)):
+                    raise CountError(
+                        f"Transfers: {way}: {name}: expected (bytes of one transfer, times), two "
+                        f"whole numbers >= 0, got {pair!r}. Divide with //")
+            object.__setattr__(self, way, MappingProxyType(dict(table)))
 
     @property
     def read_bytes(self) -> int:
@@ -124,14 +136,18 @@ class Transfers:
         return Count(work, self.read_bytes, self.written_bytes)
 
     def __repr__(self) -> str:
-        ways = (("read", self.read, self.read_bytes),
-                ("written", self.written, self.written_bytes))
-        rows = [(name, f"{size:,} B", f"{times:,}", f"{size * times:,} B", way)
-                for way, table, _ in ways for name, (size, times) in table.items()]
-        sums = [("Q", "", "", f"{self.read_bytes + self.written_bytes:,} B",
-                 ", ".join(f"{total:,} B {way}" for way, _, total in ways))]
+        rows = [(printable(name, 24), f"{size:,} B", f"{times:,}", f"{size * times:,} B", way)
+                for way in ("read", "written")
+                for name, (size, times) in getattr(self, way).items()]
+        sums = [(name, "", "", f"{total:,} B", way) for name, total, way in (
+            ("", self.read_bytes, "read in all"), ("", self.written_bytes, "written in all"),
+            ("Q", self.read_bytes + self.written_bytes, "both"))]
         return "\n".join(aligned([("transfer", "bytes of one", "times", "bytes", "way"),
                                   *rows, *sums], left=(0, 4)))
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
 
 
 def count_of(what: Any) -> Count | None:

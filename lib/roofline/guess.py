@@ -7,16 +7,19 @@ Assumes   a name begins with its symbol (Q, Q_apart, T); other names are words
 Ignores   why it came otherwise
 """
 
+import math
+from numbers import Real
 from types import EllipsisType
 from typing import Any
 
 from . import units
-from .table import Told, aligned
+from .table import Told, aligned, printable
 
 # Symbol -> base unit; what is no symbol is guessed in words.
 SYMBOLS = {"W": "FLOP", "Q": "B", "I": "FLOP/B", "T": "s", "BW": "B/s", "rate": "FLOP/s",
-           "share": ""}
+           "share": "", "SBUF": "B"}
 BLANK = "not filled in"
+WORDS = 32  # characters of a guess in words that a table shows
 NEAR, SMALL = 0.25, 0.01  # of the change, of the whole: a prediction that is off by less has held
 
 
@@ -24,11 +27,15 @@ class GuessError(Told, ValueError):
     """A prediction that is none: what, got, next step."""
 
 
+class NotGuessedError(GuessError, AttributeError):
+    """What was never guessed, not even as `...`."""
+
+
 class Guess:
     """What is expected, by name; `...` where it is still open.
 
-    symbols   W, Q, I, T, BW, rate or share, alone or followed by "_" and a word: a number in base
-              units, or text with a unit
+    symbols   W, Q, I, T, BW, rate, share or SBUF, alone or followed by "_" and a word: a number in
+              base units, or text with a unit
     others    in words: the row of a ledger, "memory" or "compute"
 
     >>> mine = Guess(Q="25 MB", T=..., row="fill")
@@ -38,57 +45,52 @@ class Guess:
     T    not filled in    510 us
     row           fill      idle  another
 
-    Raises GuessError for a number that cannot be read, naming it.
+    Raises GuessError for a number that cannot be read or is below 0, naming it.
     """
 
     def __init__(self, **expected: float | str | EllipsisType) -> None:
         self._expected: dict[str, Any] = {}
         for name, value in expected.items():
             unit = _unit(name)
-            if value is ... or unit is None:
-                self._expected[name] = value if value is ... else str(value)
-                continue
-            try:
-                self._expected[name] = units.parse(value, unit)
-            except units.UnitError as error:
-                raise GuessError(f"Guess: {name}: {error}. Write it as in {name}="
-                                 f"{units.show(2.5e6, unit)!r}") from None
+            self._expected[name] = (value if value is ... else _words(name, value)
+                                    if unit is None else _number(name, value, unit))
 
     def __getattr__(self, name: str) -> Any:
         """What was expected of `name`, in base units; `...` where it is open."""
         if name.startswith("_") or name not in self._expected:
-            raise AttributeError(f"this guess has no {name!r}; it has "
-                                 f"{', '.join(self.__dict__.get('_expected', ())) or 'nothing'}")
+            have = ", ".join(self.__dict__.get("_expected", ())) or "nothing"
+            raise NotGuessedError(f"Guess: {name}: it is not in this guess; it has {have}. "
+                                  f"Add {name}=... to it")
         return self._expected[name]
 
     def against(self, kind: str = "", /, **found: Any) -> "Beside":
         """What was found beside what was expected.
 
-        kind     of what was found, for the table's head: "measured", "modelled"
-        found    the same names, or some of them; numbers in base units
+        kind     of what was found, or by whom, for the table's head: "measured", "by the code"
+        found    the same names, or some of them; numbers in base units, None where unknown
+
+        Raises GuessError for a name that is not in the guess.
         """
-        rows = []
-        for name, value in found.items():
-            mine, unit = getattr(self, name), _unit(name)
-            if unit is None:
-                off = "" if mine is ... else "the same" if mine == value else "another"
-                rows.append((name, BLANK if mine is ... else mine, str(value), off))
-                continue
-            off = f"{mine / value - 1:+.1%}".replace("%", " %") if mine is not ... and value else ""
-            rows.append((name, BLANK if mine is ... else units.amount(mine, unit),
-                         units.amount(value, unit), off))
+        rows = [(name, _told(name, mine), _told(name, value), _off(name, mine, value))
+                for name, value in found.items() for mine in (getattr(self, name),)]
         return Beside([("", "yours", f"found, {kind}" if kind else "found", "off"), *rows])
 
     def verdict(self, before: float, after: float, name: str = "T") -> str:
         """Whether the figure predicted for after a change held.
 
+        before, after   in base units: what came of the code as it was, and of the changed one
+
         It did where it is off by no more than a quarter of the change, or than 1 % of what was
-        there before.
+        there before. Raises GuessError for words, and for a figure that is no finite number.
         """
         mine, unit = getattr(self, name), _unit(name)
         if unit is None:
             raise GuessError(f"verdict: {name}: words have none; a figure has: "
                              f"{', '.join(SYMBOLS)}")
+        for role, value in (("before", before), ("after", after)):
+            if not _finite(value):
+                raise GuessError(f"verdict: {role}: expected a number in {unit or 'no unit'}, "
+                                 f"got {value!r}. Give what came of a run")
         if mine is ...:
             return f"{name}: no prediction, so none held. Write one before you look"
         miss, change = mine - after, after - before
@@ -116,6 +118,56 @@ def _unit(name: str) -> str | None:
     return SYMBOLS.get(name.partition("_")[0])
 
 
+def _number(name: str, value: Any, unit: str) -> float:
+    """In base units. Raises GuessError where there is no number >= 0 in it."""
+    try:
+        number = units.parse(value, unit)
+    except units.UnitError as error:
+        raise GuessError(f"Guess: {name}: {error}. Write it as in {name}={_example(unit)}"
+                         ) from None
+    if number < 0:
+        raise GuessError(f"Guess: {name}: expected a number >= 0, got {value}. Write it as in "
+                         f"{name}={_example(unit)}")
+    return number
+
+
+def _example(unit: str) -> str:
+    """How a guess is written; no figure of any page."""
+    return {"s": "'2.5 ms'", "": "'25 %'", "FLOP/B": "25"}.get(unit, repr(units.show(2.5e6, unit)))
+
+
+def _words(name: str, value: Any) -> str:
+    """Raises GuessError for a number: it has no unit by this name."""
+    if not isinstance(value, str):
+        raise GuessError(f"Guess: {name}: expected words, got {value!r}. A number's name begins "
+                         f"with its symbol, one of {', '.join(SYMBOLS)}")
+    return value
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
+
+
 def _told(name: str, value: Any) -> str:
+    """A guess, or what was found, as a table shows it."""
     unit = _unit(name)
-    return BLANK if value is ... else str(value) if unit is None else units.amount(value, unit)
+    if value is ...:
+        return BLANK
+    if unit is None:
+        return printable(value, WORDS)
+    symbol = name.partition("_")[0]
+    if symbol == "SBUF" and value is not None:
+        return units.mebi(value, 4)  # a capacity
+    if symbol == "share" and _finite(value):
+        return f"{units.significant(100 * value, 4)} %"
+    return units.amount(value, unit)
+
+
+def _off(name: str, mine: Any, value: Any) -> str:
+    """How far a guess is off, in %; of words, whether it is the same; "" where neither is known."""
+    if mine is ...:
+        return ""
+    if _unit(name) is None:
+        same = mine.strip().casefold() == str(value).strip().casefold()
+        return "the same" if same else "another"
+    return f"{mine / value - 1:+.1%}".replace("%", " %") if _finite(value) and value else ""

@@ -177,16 +177,15 @@ def of_source(run: "Run") -> Source:
     """A kernel's, run on shapes alone; of both cores together at LNC=2."""
     capacity = run.target.sbuf_partition_bytes * run.target.pmax
     issued, matmuls = sum(map(len, run.cores)), matmuls_of(run)
-    sizes = [f"{n:,} of {m['K']} x {m['M']} x {m['N']} {m['dtype']}" for m in matmuls
-             if (n := m["times"]) and not m["transpose"]]
-    flips = [m for m in matmuls if m["transpose"]]
+    sizes = [f"{m['times']:,} of {m['K']} x {m['M']} x {m['N']} {m['dtype']}" for m in matmuls
+             if not m["transpose"]]
     notes = [f"matmuls: {joined(sizes) or 'none, so W = 0 and no compute roof binds'}"
              + " (K x M x N), 2 K M N FLOP each" * bool(sizes)]
-    if flips:
-        flops = sum(m["times"] * m["flops"] for m in flips)
-        notes.append(f"transposes on the Tensor Engine: {sum(m['times'] for m in flips):,}, "
-                     f"{flops:,} FLOP that move data; W leaves them out, a profiler's raw FLOPs do "
-                     "not")
+    if run.transposes:
+        notes.append(f"transposes on the Tensor Engine: "
+                     f"{sum(size.instructions for size in run.transposes):,}, "
+                     f"{sum(size.flops for size in run.transposes):,} FLOP that move data; W "
+                     "leaves them out, a profiler's raw FLOPs do not")
     notes += [f"alive on chip at most {units.mebi(run.sbuf_peak_bytes)} of "
               f"{units.mebi(capacity)} SBUF and {run.psum_peak_banks} of "
               f"{run.target.psum_num_banks} PSUM banks" + ", on each core" * (run.lnc > 1)
@@ -222,15 +221,12 @@ def twice_by(run: "Run") -> list[str]:
 
 
 def matmuls_of(run: "Run") -> list[dict[str, Any]]:
-    """Matmuls of a size and dtype, and how many of them: those most issued first."""
-    found: Counter[tuple[Any, ...]] = Counter()
-    for core in run.cores:
-        for work, _, _, writes, _ in core.issued:
-            if work.flops:
-                M, N = writes[0][1].P, writes[0][1].F
-                found[work.flops // (2 * M * N), M, N, work.dtype, work.transpose, work.flops] += 1
-    return [dict(zip(("K", "M", "N", "dtype", "transpose", "flops", "times"), (*size, times),
-                     strict=True)) for size, times in found.most_common()]
+    """run.matmuls and run.transposes as plain values: those most issued first."""
+    rows = [{"K": size.K, "M": size.M, "N": size.N, "dtype": size.dtype, "transpose": transpose,
+             "flops": size.each, "times": size.instructions}
+            for transpose, sizes in ((False, run.matmuls), (True, run.transposes))
+            for size in sizes]
+    return sorted(rows, key=lambda row: -row["times"])
 
 
 def joined(texts: Sequence[str], most: int = 4) -> str:

@@ -92,7 +92,7 @@ def answer(args: argparse.Namespace) -> Answer:
         notes.append(f"not had again: {', '.join(wrong)}. The file's figures do not follow from "
                      "each other: is it whole, and of one run?")
     if against is not None and mine:
-        lines += ["", *wrapped([f"{mine.named}: against the profiler's"]),
+        lines += ["", *wrapped([f"{mine.named}: against the {against.whose}'s"]),
                   *repr(against).splitlines()]
         notes += mine.differs
         if not against.explained:
@@ -186,7 +186,8 @@ def _data(of: "Profile", on: Scope, check: "Check", against: "Comparison | None"
         data["subject"] = mine.title
     if against is not None and mine:
         data["comparison"] = {
-            "subject": mine.title, "by": mine.by, "explained": against.explained,
+            "subject": mine.title, "by": mine.by, "against": against.whose,
+            "explained": against.explained,
             "code": dict(zip(("flops", "read", "written"), (
                 against.code.flops, against.code.hbm_read_bytes, against.code.hbm_write_bytes),
                 strict=True)),
@@ -206,4 +207,4 @@ def _table(check: "Check", against: "Comparison | None") -> list[Sequence[Any]]:
     code = against.code
     return [("what", "flops", "hbm_read_bytes", "hbm_write_bytes"),
             ("code", code.flops, code.hbm_read_bytes, code.hbm_write_bytes),
-            *((cause, *of) for cause, of in against), ("profiler", *against.profiler)]
+            *((cause, *of) for cause, of in against), (against.whose, *against.profiler)]

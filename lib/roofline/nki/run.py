@@ -172,6 +172,11 @@ class Run:
         return trace.matmuls(self.cores)
 
     @cached_property
+    def transposes(self) -> Table:
+        """The transposes on the Tensor Engine in the same way: FLOPs that are no work."""
+        return trace.matmuls(self.cores, transposes=True)
+
+    @cached_property
     def sbuf_peak_bytes(self) -> int:
         """Most bytes of SBUF alive at once on one core: first write to last read."""
         return max(trace.peak(core.lives, MemoryRegion.sbuf, lambda a: a.nbytes).amount

@@ -267,13 +267,28 @@ class LineTraffic:
 
 @dataclass(frozen=True)
 class MatmulSize:
-    """Matmul instructions of one size: [K, M] stationary by [K, N] moving, 2 K M N FLOPs each."""
+    """Matmul instructions of one size: [K, M] stationary by [K, N] moving, 2 K M N FLOPs each.
+
+    Of an nc_transpose `moving` is the identity, which no source loads.
+    """
 
     dtype: str
-    stationary: tuple[int, ...]
-    moving: tuple[int, ...]
+    K: int
+    M: int
+    N: int
     instructions: int
-    each: int
+
+    @property
+    def stationary(self) -> tuple[int, int]:
+        return self.K, self.M
+
+    @property
+    def moving(self) -> tuple[int, int]:
+        return self.K, self.N
+
+    @property
+    def each(self) -> int:
+        return 2 * self.K * self.M * self.N
 
     @property
     def flops(self) -> int:
@@ -370,17 +385,17 @@ def lines(traces: Sequence[Trace]) -> Table:
         ("<source", lambda r: r.source or NOTHING)))
 
 
-def matmuls(traces: Sequence[Trace]) -> Table:
-    """W as instructions times the size of one; transposes are left out."""
+def matmuls(traces: Sequence[Trace], transposes: bool = False) -> Table:
+    """W as instructions times the size of one, without transposes; or these alone."""
     found: dict[tuple, int] = {}
     for trace in traces:
-        for work, _, reads, _, _ in trace.issued:
-            if work.flops and not work.transpose:
-                left, right = (layout.shape for _, layout, _ in reads[:2])
-                size = work.dtype, tuple(left), tuple(right), work.flops
+        for work, _, _, writes, _ in trace.issued:
+            if work.flops and work.transpose == transposes:
+                M, N = writes[0][1].P, writes[0][1].F
+                size = work.dtype, work.flops // (2 * M * N), M, N
                 found[size] = found.get(size, 0) + 1
-    rows = tuple(MatmulSize(dtype, left, right, times, each)
-                 for (dtype, left, right, each), times in found.items())
+    rows = tuple(MatmulSize(dtype, K, M, N, times)
+                 for (dtype, K, M, N), times in found.items())
     return Table(rows, (
         ("<dtype", lambda r: r.dtype), ("stationary", lambda r: str([*r.stationary])),
         ("moving", lambda r: str([*r.moving])), ("times", lambda r: f"{r.instructions:,}"),

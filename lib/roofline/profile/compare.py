@@ -23,6 +23,7 @@ from . import formulas
 from .columns import TINY
 from .record import Profile, ProfileError
 
+PROFILER, MODEL = "profiler", "model"  # who counted, of a measured profile and of a modelled one
 COUNTS_PASSES = (2, 28)  # the last profiler known to count every pass of an fp32 matmul
 # Every cause, in the order in which the difference is explained.
 DOUBLING = "LNC doubling"
@@ -71,7 +72,9 @@ class Comparison:
     """The code's count, the profiler's, and by cause what the profiler has more.
 
     code       W without transposes
-    profiler   hardware_flops with all that is in it; hbm_read_bytes, hbm_write_bytes
+    profiler   hardware_flops with all that is in it; hbm_read_bytes, hbm_write_bytes. Of a
+               modelled profile they are the model's
+    whose      "profiler", or "model": what the table calls it
     causes     every one of CAUSES; sums to profiler - code in each column
     intensity  the profiler's F / B, transposes left out; None where they are unknown
     notes      what is unknown, which tensors are meant, and what would settle the rest
@@ -82,6 +85,7 @@ class Comparison:
     causes: dict[str, Amounts]
     intensity: float | None = None
     notes: tuple[str, ...] = ()
+    whose: str = PROFILER
 
     def __getitem__(self, cause: str) -> Amounts:
         return self.causes[cause]
@@ -110,7 +114,7 @@ class Comparison:
         cells = [("", "W, FLOP", "Q read, B", "Q written, B", "I, FLOP/B"),
                  row("code", _amounts(self.code), "", self.code.intensity),
                  *(row(f"  {cause}", of, "+") for cause, of in found),
-                 row("profiler", self.profiler, "", self.intensity)]
+                 row(self.whose, self.profiler, "", self.intensity)]
         why = [f"{cause}: {CAUSES[cause]}" for cause, of in found if any(of)]
         return "\n".join([*aligned(cells, left=(0,)), *wrapped([*why, *self.notes])])
 
@@ -166,7 +170,8 @@ def compare(code: Any, profile: Profile) -> Comparison:
         ("transpose_flops", f), *((name, formulas.number(profile, name)) for name in (
             "spill_save_bytes", "spill_reload_bytes"))) if amount is None]
     ai = None if f is None else formulas.intensity(f, whole.read + whole.written)
-    return Comparison(count, whole, found, ai, tuple(notes))
+    return Comparison(count, whole, found, ai, tuple(notes),
+                      MODEL if profile.kind == "modelled" else PROFILER)
 
 
 def _amounts(count: Count) -> Amounts:
