@@ -55,7 +55,7 @@ SLIPS: dict = {
                          ("written", 2 * B * F, "F columns"), ("Q", APART, "four kernels"),
                          ("Q", Q / 2, "elements"), ("I", W / APART, "four kernels"),
                          ("I", Q / W, "upside down")],
-    "day7.swiglu.fits": [("small", SMALL * 2 / 3, "three"), ("large", LARGE / 3, "one matrix"),
+    "day7.swiglu.fits": [("small", SMALL * 2 / 3, "without a gate"), ("large", LARGE / 3, "one matrix"),
                          ("share", 12 / 24, "two matrices"), ("share", 24 / 18, "upside down")],
     "day7.swiglu.entitled": [("T_flop", 4 * FLOPS, "fp32"), ("T_byte", Q / 272e9, "DMA engines"),
                              ("T_best", BYTES, "shorter"), ("T_worst", FLOPS, "longer"),

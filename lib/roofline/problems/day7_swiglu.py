@@ -43,7 +43,7 @@ TILE, WIDE = int(FACTS["pmax"]), int(FACTS["gemm_moving_fmax"])
 ROOFS, UNITS = {"P": P, "BW": BW}, day2.ROOF_UNITS
 SMALL, LARGE = MODELS["qwen3-0.6b"], MODELS["llama-3.1-8b"]
 SIZES = dict(B=2048, D=SMALL.D, F=SMALL.F)
-OP = SwiGLU(**SIZES)
+OP = SwiGLU(SIZES["B"], SIZES["D"], SIZES["F"])
 KERNEL = dict(ROOFS, W=float(OP.flops), Q=float(OP.algorithmic.hbm_bytes))
 KERNEL_UNITS = dict(UNITS, W="FLOP", Q="B")
 # The published case: the same widths, 4096 tokens, fp32
@@ -78,7 +78,8 @@ def _sizes(r: random.Random) -> dict[str, int]:
 
 
 def _kernel(r: random.Random) -> dict[str, float]:
-    op = SwiGLU(**_sizes(r))
+    s = _sizes(r)
+    op = SwiGLU(s["B"], s["D"], s["F"])
     return dict(W=float(op.flops), Q=float(op.algorithmic.hbm_bytes))
 
 
@@ -220,15 +221,17 @@ def engines(B: int, D: int, F: int, P: float, scalar: float, vector: float, cycl
     times = {"scalar": n / scalar, "vector": cycles * n / vector, "tensor": 6 * n * D / P}
     yield _apart(Part("T_scalar", times["scalar"], "s", f"B F / rate = {B:,} × {F:,} / "
                       f"{scalar:,.0f}",
-                      {"D columns in place of F": B * D / scalar, "one lane, not all 128":
-                       TILE * n / scalar, "two cycles an element, as with two inputs": 2 * n / scalar,
+                      {"D columns in place of F": B * D / scalar,
+                       "one lane, not all 128": TILE * n / scalar,
+                       "two cycles an element, as with two inputs": 2 * n / scalar,
                        "the Vector Engine's rate": n / vector}, label="Time of silu"))
     yield _apart(Part("T_vector", times["vector"], "s", f"cycles × B F / rate = {cycles} × {B:,} × "
                       f"{F:,} / {vector:,.0f}",
                       {"one cycle an element, as with one input": n / vector,
                        "one lane, not all 128": TILE * cycles * n / vector,
                        "the Scalar Engine's rate": cycles * n / scalar,
-                       "D columns in place of F": cycles * B * D / vector}, label="Time of the product"))
+                       "D columns in place of F": cycles * B * D / vector},
+                      label="Time of the product"))
     right = max(times, key=lambda name: times[name])
     yield _choice("binds", right, {
         name: (f"the {name.title()} Engine", "Compare the three times; W is 6 B D F.")
@@ -299,7 +302,7 @@ CHANGE = dict(SIZES, block=128, wider=512, T=950e-6, pipeline=450e-6)
     fixed=CHANGE, units=dict(T="s", pipeline="s"),
     draw=lambda r: (lambda s: dict(s, block=128, wider=r.choice((256, 512)), **(lambda best: dict(
         T=round(r.choice((1.9, 2.2)) * best, 6), pipeline=round(r.choice((0.6, 0.75)) * best, 6)))(
-        SwiGLU(**s).flops / P)))(_sizes(r)))
+        6 * s["B"] * s["D"] * s["F"] / P)))(_sizes(r)))
 def change(B: int, D: int, F: int, block: int, wider: int, T: float, pipeline: float,
            ) -> Iterator[AnyPart]:
     in_tiles(B=(B, TILE), D=(D, WIDE), F=(F, TILE))
