@@ -24,6 +24,7 @@ _FROM = {name: module for module, names in {
     "readings": "Gap Intervals Knee Loop Roofs gap intervals knee loop roofs",
     "keeping": "Condensed Stretch condense condensed",
     "literature": "Publications Published published",
+    "comparable": "PublishedKernel PublishedKernels published_kernels",
 }.items() for name in names.split()}
 _MODULES = ("host", "host_kernels", "recording", "rounds")
 

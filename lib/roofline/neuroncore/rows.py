@@ -22,6 +22,12 @@ limit (frozen was 2), and the rows marked `amended`. One row a published time:
                 transposes leave PSUM by fours; notes were read again (M08 M09 F16..F26, passes of
                 E01 E03 E12 E14). width, store: the row decided that mechanism (see DECIDED)
   assumed       what the notes leave open and we filled in
+  conditions    of GEMMs and MLPs that device.published_kernels shows: what its source says of the
+                kernel and of how it was timed, in our words
+  transfers     DMA transfers of the whole kernel, where the profile said so
+  stated        what was published: time; rate (FLOP/s) or utilisation (of P), of which time_us was
+                worked out; corrected: a median between a sample of 10 us and the real one, so that
+                time_us is twice it less 10 us
 
 A row is usable if its kernel can be written from the published notes, its clock is the device's
 (or so long a run that the host's share is under 1 %), its chip is stated, it is a measurement of a
@@ -84,6 +90,9 @@ class Row:
     marks: tuple[str, ...]
     assumed: str
     reason: str
+    conditions: str
+    transfers: int | None
+    stated: str
 
     @property
     def deep(self) -> bool:
@@ -123,7 +132,8 @@ def rows() -> Mapping[str, Row]:
     for cells in csv.DictReader(text.splitlines()):
         values: dict[str, Any] = {
             **cells, "time_us": float(cells["time_us"]), "usable": cells["usable"] == "yes",
-            "hbm_bytes": int(cells["hbm_bytes"]) if cells["hbm_bytes"] else None,
+            **{name: int(cells[name]) if cells[name] else None
+               for name in ("hbm_bytes", "transfers")},
             "buffers": _depths(cells["buffers"]), "marks": tuple(cells["marks"].split())}
         found[cells["id"]] = Row(**values)
     return found
