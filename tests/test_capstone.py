@@ -148,6 +148,12 @@ def roofline_rows(page: SimpleNamespace) -> tuple[list, list]:
     return entitled, [row[1:] for row in rows if ", entitled" not in row[0]]
 
 
+def row_of(told: str, name: str) -> list[str]:
+    """The other cells of the last row of that name in a printed table: two spaces part them."""
+    *_, line = [line for line in told.splitlines() if line.startswith(f"{name} ")]
+    return re.split(r"  +", line)[1:]
+
+
 def lawful(page: SimpleNamespace) -> None:
     """What has to hold for any kernel."""
     made, before, hand = page.made, page.before, page.hand
@@ -230,7 +236,10 @@ def test_transposes_are_no_work_and_move_no_mark():
     page = run(KERNELS["transposes on the Tensor Engine"])
     W = 2 * 256 * 256 * 512
     turns = (256 // 128) * (256 // 128) * 2 * 128**3  # each tile against an identity
-    assert page.hand.work == {"bf16": W} and page.told["day7-2-check"].startswith("bf16 [128,")
+    assert page.hand.work == {"bf16": W} and f"{W:,}" in page.told["day7-2-check"]
+    sizes = [line.split() for line in page.told["day7-2-check"].splitlines()
+             if line.startswith("bf16")]
+    assert sum(int(size[-1].replace(",", "")) for size in sizes) == W  # and no transpose among them
     assert page.compared["transposes"].flops == turns == page.compared.profiler.flops - W
     assert len(roofline_rows(page)[0]) == 1
     assert page.told["day7-6-check"].startswith("not attempted: useful")  # with these numbers
@@ -251,8 +260,8 @@ def test_two_dtypes_have_a_peak_of_their_mix(twice):
 A, B, C = (2 * 2 * 2, 2 * 128 * 128), (2 * 2 * 2, 2 * 128 * 512), (2 * 2, 2 * 128 * 512)
 RIGHT = dict(
     day7_2_work='my_W = {"bf16": 2 * 256 * 256 * 1024}',
-    day7_3_traffic=(f'my_table = [("a", {A[1]}, {A[0]}, "read"), ("b", {B[1]}, {B[0]}, "read"),\n'
-                    f'            ("c", {C[1]}, {C[0]}, "written")]\nmy_resident = "320 KiB"'))
+    day7_3_traffic=(f'my_table = Transfers({{"a": ({A[1]}, {A[0]}), "b": ({B[1]}, {B[0]})}},\n'
+                    f'                     {{"c": ({C[1]}, {C[0]})}})\nmy_resident = "320 KiB"'))
 
 
 def test_a_right_count_is_the_codes():
@@ -260,14 +269,18 @@ def test_a_right_count_is_the_codes():
     lawful(page)
     assert page.hand == page.run.count
     assert "stands in" not in page.told["day7-4-entitlement"]
-    assert "+0.0%" in page.told["day7-2-check"] and "Q: 1.835 MB found" in page.told["day7-3-check"]
+    W = 2 * 256 * 256 * 1024
+    assert row_of(page.told["day7-2-check"], "W") == [f"{W / 1e6:.1f} MFLOP"] * 2 + ["+0.0 %"]
+    assert row_of(page.told["day7-3-check"], "Q")[:2] == ["1.835 MB", "1.835 MB"]
+    assert row_of(page.told["day7-3-check"], "SBUF")[0] == "320 KiB"
+    assert "1,835,008 B" in page.told["day7-3-check"]
     assert page.hand.hbm_bytes == sum(n * size for n, size in (A, B, C)) == 1_835_008
 
 
 def test_a_wrong_count_shows():
     """Tensor sizes for bytes moved, the first common mistake: another I, and a hollow mark."""
-    sizes = ('my_table = [("a", 2 * 256 * 256, 1, "read"), ("b", 2 * 256 * 1024, 1, "read"),\n'
-             '            ("c", 2 * 256 * 1024, 1, "written")]\nmy_resident = ...')
+    sizes = ('my_table = Transfers({"a": (2 * 256 * 256, 1), "b": (2 * 256 * 1024, 1)},\n'
+             '                     {"c": (2 * 256 * 1024, 1)})\nmy_resident = ...')
     page = run(KERNELS["matmul, bound by memory"], **{**RIGHT, "day7_3_traffic": sizes})
     lawful(page)
     moved, once = 1_835_008, 2 * (256 * 256 + 2 * 256 * 1024)
@@ -276,19 +289,32 @@ def test_a_wrong_count_shows():
     assert [at for at, _ in roofline_rows(page)[0]] == [f"{W / once:.3g} FLOP/B",
                                                         f"{W / moved:.3g} FLOP/B"]
     assert "extra bytes" in page.told["day7-8-where"]
-    assert f"{once / moved - 1:+.1%}" in page.told["day7-3-check"]
+    assert row_of(page.told["day7-3-check"], "Q")[2] == f"{100 * (once / moved - 1):+.1f} %"
 
 
 def test_work_where_there_is_none_shows():
     """A reader counts W for a copy: the bytes are the same, so no mark; step 6 says so."""
     page = run(KERNELS["copy, no matmul"], day7_2_work='my_W = {"bf16": 1000}')
     assert page.compared.difference.flops == -1000 and len(roofline_rows(page)[0]) == 1
-    assert "dtypes: none" in page.told["day7-2-check"]
+    assert "no matmul instructions" in page.told["day7-2-check"]
+    assert row_of(page.told["day7-2-check"], "W") == ["1 kFLOP", "0 FLOP", "another"]
+
+
+def test_a_kernel_without_matmuls_is_counted_by_hand():
+    """128 x 8192 in bf16, in and out; W is {}, and a point by I has no place."""
+    one = 2 * 128 * 8192
+    page = run(KERNELS["copy, no matmul"], day7_2_work="my_W = {}", day7_3_traffic=(
+        f'my_table = Transfers({{"src": ({one}, 1)}}, {{"dst": ({one}, 1)}})\nmy_resident = ...'),
+        day7_9_change='my_change = Guess(Q="2 MB", T="20 us")')
+    lawful(page)
+    assert page.hand == Count({}, one, one) and page.compared.explained
+    assert row_of(page.told["day7-2-check"], "W") == ["0 FLOP", "0 FLOP", "the same"]
+    assert row_of(page.told["day7-3-check"], "Q")[2] == "+0.0 %"
 
 
 def test_a_predicted_point_stands_beside_the_two():
     """W / Q and W / T of the reader's own two numbers, assumed."""
-    told = dict(day7_9_change='my_new_Q = "2 MB"\nmy_new_T = "20 us"')
+    told = dict(day7_9_change='my_change = Guess(Q="2 MB", T="20 us")')
     page = run(KERNELS["matmul, bound by memory"], **told)
     W = 2 * 256 * 256 * 1024
     [row] = [row for row in page.moved_to.rows if row[0] == "predicted"]
@@ -298,14 +324,21 @@ def test_a_predicted_point_stands_beside_the_two():
 
 
 def test_predictions_are_held_against_what_came():
-    guess = run(KERNELS["fused MLP, larger blocks"])
-    old, new = guess.made.time, guess.again.time
-    assert "no prediction" in guess.told["day7-9-verdict"]
-    for told, said in ((new, "held"), (new + 0.3 * abs(new - old) + 0.02 * old, "not held"),
-                       (f"{1e6 * new:.6f} us", "held")):
-        assert guess.verdict(told, old, new).startswith(said)
-    assert guess.beside("T", "2 us", 1e-6, "s") == "T: 1 us found, yours 2 us, +100.0%"
-    assert guess.beside("T", ..., 1e-6, "s") == "T: 1 us found, yours not filled in"
+    open_ = run(KERNELS["fused MLP, larger blocks"])
+    old, new = open_.made.time, open_.again.time
+    assert "no prediction" in open_.told["day7-9-measure"]
+    assert row_of(open_.told["day7-9-measure"], "Q")[0] == "not filled in"
+    Q = 2 * (2 * 512 * 256 + 2 * 512 * 512)  # x, y, and both weights: each byte once
+    for T, said in ((new, "T held"), (new + 0.3 * abs(new - old) + 0.02 * old, "T not held"),
+                    (f"{1e6 * new:.6f} us", "T held")):
+        page = run(KERNELS["fused MLP, larger blocks"],
+                   day7_5_predict=f'my_guess = Guess(T={2 * old}, row="start")',
+                   day7_9_change=f"my_change = Guess(Q={2 * Q}, T={T!r})")
+        assert f"\n{said}: " in page.told["day7-9-measure"]
+        assert row_of(page.told["day7-9-measure"], "Q")[2] == "+100.0 %"
+    assert row_of(page.told["day7-5-profile"], "T")[2] == "+100.0 %"
+    same = "the same" if page.before.rows[0].cause == "start" else "another"
+    assert row_of(page.told["day7-8-largest"], "row") == ["start", page.before.rows[0].cause, same]
 
 
 def test_a_steps_question_takes_the_readers_numbers():
@@ -363,8 +396,8 @@ def test_the_worked_change_is_predicted_before_it_is_shown():
     where = {one.id: i for i, one in enumerate(cells)}
     order = ["p-worked-9", "worked-predict", "worked-changed", "worked-verdict", "worked-row"]
     assert [where[id] for id in order] == sorted(where[id] for id in order)
-    assert re.findall(r"^(\w+) = \.\.\. ", cells[where["worked-predict"]].source, re.M) == [
-        "wide_Q", "wide_I", "wide_T", "wide_row"]
+    assert re.findall(r"(\w+)=\.\.\.", cells[where["worked-predict"]].source) == [
+        "Q", "I", "T", "row"]
     for id in order[2:]:
         assert "hide-output" in cells[where[id]].metadata["tags"], id
     open_prose = [re.sub(r"<details>.*?</details>", "", one.source, flags=re.S) for one in
@@ -375,15 +408,18 @@ def test_the_worked_change_is_predicted_before_it_is_shown():
 def test_the_worked_changes_verdict_is_of_its_own_numbers():
     """Each byte crosses once, before and after: Q and I stay."""
     Q = 2 * (2 * 2048 * 1024 + 2 * 1024 * 4096)
-    given = {"worked-predict": f'wide_Q = "{Q} B"\nwide_I = {4 * 2048 * 1024 * 4096 / Q}\n'
-                               'wide_T = "1 ms"\nwide_row = "idle"'}
+    given = {"worked-predict": f'wide_guess = Guess(Q="{Q} B", I={4 * 2048 * 1024 * 4096 / Q},\n'
+                               '                   T="1 ms", row="idle")'}
     cells = [one for one in CELLS if one.id.startswith(("worked-verdict", "worked-row",
                                                         "worked-predict"))]
     _, told = execute(cells, dict(above()), given)
-    assert told["worked-verdict"].count("+0.0%") == 2 and "\nT not held: " in told["worked-verdict"]
+    assert [row_of(told["worked-verdict"], name)[2] for name in "QI"] == ["+0.0 %"] * 2
+    assert "\nT not held: " in told["worked-verdict"]
+    assert row_of(told["worked-verdict"], "row") == ["idle", "pipeline", "another"]
     # up: 128 columns at a time before, 512 now; down is as it was: (B, D, F) / (128, 128, 512)
-    assert "2,048 x 16,777,216 = 34,359,738,368 FLOP" in told["worked-row"]
-    assert "most lost: pipeline; yours: idle" in told["worked-row"]
+    each, times = 2 * 128 * 128 * 512, 2 * 2048 * 1024 * 4096 * 2 // (2 * 128 * 128 * 512)
+    assert row_of(told["worked-row"], "bf16")[-3:] == [f"{times:,}", f"{each:,}",
+                                                       f"{times * each:,}"]
 
 
 def causes_table() -> list[list[str]]:

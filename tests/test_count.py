@@ -39,7 +39,7 @@ def test_counts_add_and_scale(a, b, times):
     assert hash(a + b) == hash(b + a)
 
 
-@pytest.mark.parametrize("bad", [-1, 1.5, True])
+@pytest.mark.parametrize("bad", [-1, 1.5, True, math.nan, math.inf, "1 GFLOP", None])
 def test_refuses_what_is_no_count(bad):
     with pytest.raises(ValueError, match="expected a whole number >= 0"):
         Count({"bf16": bad})

@@ -68,10 +68,22 @@ def test_a_verdict_is_of_numbers(value):
 
 
 def test_what_is_unknown_is_not_off():
-    """No figure, none that is finite, or 0, of which no share can be told."""
-    rows = [Guess(Q="1 MB", W=3).against(Q=value, W=0).rows for value in (None, math.inf)]
-    assert [row[1][2:] for row in rows] == [("unknown", ""), ("inf B", "")]
-    assert all(row[2][2:] == ("0 FLOP", "") for row in rows)
+    """No figure, or none that is finite."""
+    rows = [Guess(Q="1 MB", row="fill").against(Q=value, row=None).rows
+            for value in (None, math.inf, math.nan)]
+    assert [row[1][2:] for row in rows] == [("unknown", ""), ("inf B", ""), ("nan B", "")]
+    assert all(row[2][2:] == ("unknown", "") for row in rows)
+
+
+def test_of_nothing_a_guess_is_the_same_or_another():
+    assert [Guess(W=mine).against(W=0).rows[1][2:] for mine in (0, 3)] == [
+        ("0 FLOP", "the same"), ("0 FLOP", "another")]
+
+
+def test_a_guess_may_have_any_name():
+    mine = Guess(verdict="memory", against="compute")
+    assert [row[3] for row in mine.against(verdict="memory", against="memory").rows[1:]] == [
+        "the same", "another"]
 
 
 def test_a_capacity_and_a_share_are_shown_as_such():

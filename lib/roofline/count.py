@@ -10,7 +10,7 @@ Ignores   time, machines, where a byte rests once it is on chip
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
@@ -48,7 +48,7 @@ class Count:
     def __post_init__(self) -> None:
         for name, value in (*self.work.items(), ("hbm_read_bytes", self.hbm_read_bytes),
                             ("hbm_write_bytes", self.hbm_write_bytes)):
-            if isinstance(value, bool) or value != int(value) or value < 0:
+            if not _is_whole(value, Real):
                 raise CountError(f"Count: {name}: expected a whole number >= 0, got {value!r}")
         ordered = {dtype: int(w) for dtype, w in sorted(self.work.items()) if w}
         object.__setattr__(self, "work", MappingProxyType(ordered))
@@ -146,8 +146,12 @@ class Transfers:
                                   *rows, *sums], left=(0, 4)))
 
 
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
+def _is_whole(number: Any, kind: type = Integral) -> bool:
+    """Whether it is a whole number >= 0 of this kind; with Real, 2.0 is one."""
+    if isinstance(number, bool) or not isinstance(number, kind):
+        return False
+    value: Any = number
+    return math.isfinite(value) and value >= 0 and value == int(value)
 
 
 def count_of(what: Any) -> Count | None:

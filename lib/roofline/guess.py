@@ -57,11 +57,14 @@ class Guess:
 
     def __getattr__(self, name: str) -> Any:
         """What was expected of `name`, in base units; `...` where it is open."""
-        if name.startswith("_") or name not in self._expected:
-            have = ", ".join(self.__dict__.get("_expected", ())) or "nothing"
-            raise NotGuessedError(f"Guess: {name}: it is not in this guess; it has {have}. "
-                                  f"Add {name}=... to it")
-        return self._expected[name]
+        return self._of(name)
+
+    def _of(self, name: str) -> Any:
+        expected = self.__dict__.get("_expected", {})
+        if name not in expected:
+            raise NotGuessedError(f"Guess: {name}: it is not in this guess; it has "
+                                  f"{', '.join(expected) or 'nothing'}. Add {name}=... to it")
+        return expected[name]
 
     def against(self, kind: str = "", /, **found: Any) -> "Beside":
         """What was found beside what was expected.
@@ -72,7 +75,7 @@ class Guess:
         Raises GuessError for a name that is not in the guess.
         """
         rows = [(name, _told(name, mine), _told(name, value), _off(name, mine, value))
-                for name, value in found.items() for mine in (getattr(self, name),)]
+                for name, value in found.items() for mine in (self._of(name),)]
         return Beside([("", "yours", f"found, {kind}" if kind else "found", "off"), *rows])
 
     def verdict(self, before: float, after: float, name: str = "T") -> str:
@@ -83,13 +86,13 @@ class Guess:
         It did where it is off by no more than a quarter of the change, or than 1 % of what was
         there before. Raises GuessError for words, and for a figure that is no finite number.
         """
-        mine, unit = getattr(self, name), _unit(name)
+        mine, unit = self._of(name), _unit(name)
         if unit is None:
             raise GuessError(f"verdict: {name}: words have none; a figure has: "
                              f"{', '.join(SYMBOLS)}")
         for role, value in (("before", before), ("after", after)):
             if not _finite(value):
-                raise GuessError(f"verdict: {role}: expected a number in {unit or 'no unit'}, "
+                raise GuessError(f"verdict: {role}: expected a number{unit and f' in {unit}'}, "
                                  f"got {value!r}. Give what came of a run")
         if mine is ...:
             return f"{name}: no prediction, so none held. Write one before you look"
@@ -153,10 +156,12 @@ def _told(name: str, value: Any) -> str:
     unit = _unit(name)
     if value is ...:
         return BLANK
+    if value is None:
+        return "unknown"
     if unit is None:
         return printable(value, WORDS)
     symbol = name.partition("_")[0]
-    if symbol == "SBUF" and value is not None:
+    if symbol == "SBUF":
         return units.mebi(value, 4)  # a capacity
     if symbol == "share" and _finite(value):
         return f"{units.significant(100 * value, 4)} %"
@@ -164,10 +169,15 @@ def _told(name: str, value: Any) -> str:
 
 
 def _off(name: str, mine: Any, value: Any) -> str:
-    """How far a guess is off, in %; of words, whether it is the same; "" where neither is known."""
-    if mine is ...:
+    """How far a guess is off, in %; of words and of 0, whether it is the same; "" where unknown."""
+    if mine is ... or value is None:
         return ""
     if _unit(name) is None:
         same = mine.strip().casefold() == str(value).strip().casefold()
-        return "the same" if same else "another"
-    return f"{mine / value - 1:+.1%}".replace("%", " %") if _finite(value) and value else ""
+    elif not _finite(value):
+        return ""
+    elif value:
+        return f"{mine / value - 1:+.1%}".replace("%", " %")
+    else:
+        same = not mine
+    return "the same" if same else "another"

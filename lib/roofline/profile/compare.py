@@ -53,6 +53,11 @@ class Amounts(NamedTuple):
     read: int = 0
     written: int = 0
 
+    @property
+    def moved(self) -> int:
+        """Bytes at HBM, read and written together."""
+        return self.read + self.written
+
     def less(self, *others: "Amounts") -> "Amounts":
         """These without those, each by itself."""
         return Amounts(*(own - sum(each) for own, *each in zip(self, *others, strict=True)))
