@@ -53,6 +53,10 @@ NOT_AN_ANSWER: dict[tuple[str, str, str], str] = {
         "the form's table is the worked MLP's with F doubled: y, the row stored, is as large",
     ("day7/capstone.ipynb", "day7.own_counters", "more"):
         "an identity matrix in bf16 is as large as a tile of x in the worked table",
+    ("day7/matmul.ipynb", "day7.matmul.once", "one"):
+        "a load of A has the shape that the worked mapping's load of B has",
+    ("day7/matmul.ipynb", "day7.matmul.hypotheses", "Q_B"):
+        "4 + 1 + 1 matrices are, by chance, the 2 + 4 that the second mapping reads",
     ("day7/stranger.ipynb", "day7.stranger.start", "start"):
         "read off the figure, on purpose: the question is which of its times it is",
     ("day7/stranger.ipynb", "day7.stranger.start", "before"):

@@ -275,9 +275,9 @@ def hypotheses(n: int, r_A: int, r_B: int, seen: float) -> Iterator[AnyPart]:
 
 @problem(
     "day7.matmul.published_bytes",
-    ask="Published, of a trn1 core: a matmul of {n} × {n} × {n} in bf16 took {T}, moved {seen} in "
-        "{transfers} DMA transfers, and is described as \"one row tile at a time, operands "
-        "streamed\". Read that as: {rows} rows of A stay, and all of B passes by them. What Q has "
+    ask="Published, of a trn1 core: a matmul of {n} × {n} × {n} in bf16 took {T}, by its rate, and "
+        "moved {seen} in {transfers} DMA transfers. It is described as one row tile at a time, "
+        "with A and B streamed: {rows} rows of A stay, and all of B passes by them. What Q has "
         "such code? What is the least Q? Which share of the reloads was saved? How large is a "
         "transfer on average, and how many bytes a second moved? Which hypothesis fits, within 1%?",
     fixed=dict(n=4096, rows=128, seen=631.3e6, transfers=247_017, T=3753.1e-6),
@@ -326,44 +326,45 @@ def published_bytes(n: int, rows: int, seen: float, transfers: int, T: float) ->
 
 @problem(
     "day7.matmul.same_work",
-    ask="Published, of one trn2 core, P = {P} and BW = {BW}: five kernels for one bf16 matmul, W = "
-        "{W}. The slowest, its loads \"sunk into the innermost K loop, single-buffered\", takes "
-        "{slow}; the fastest {fast}. Which share of P does each reach? If the slowest loads both "
-        "tiles again for every product, it moves Q = {Q}: how long do these bytes take, and how "
-        "much of {slow} is beyond them? In which row of a ledger would you look for the slowest? "
-        "And for the one with one group of PSUM banks, where \"drain and matmul serialise\"?",
-    fixed=dict(TRN2, W=W, Q=MOVED["Q_1"], slow=1365.4e-6, fast=240.3e-6),
+    ask="Published, of one trn2 core, P = {P} and BW = {BW}: kernels for one bf16 matmul, W = {W}. "
+        "In the slowest the loads stand in the innermost loop, with one buffer: {slow}. The "
+        "fastest takes {fast}. (Both are worked out from a published utilisation.) Which share of "
+        "P does each reach? A block of C, 512 × 512, is all that the slowest keeps, as this course "
+        "reads its description: Q = {Q}. Find T_worst, with no overlap at all, and how much of "
+        "{slow} is beyond it. In which row of a ledger do you look for the slowest? And for a "
+        "kernel with A and B in SBUF and one group of PSUM banks, where matmuls and copies out of "
+        "PSUM wait for each other?",
+    fixed=dict(TRN2, W=W, Q=float(OP.reloaded(4, 4).hbm_bytes), slow=1365.4e-6, fast=240.3e-6),
     units=dict(P="FLOP/s", BW="B/s", W="FLOP", Q="B", slow="s", fast="s"))
 def same_work(P: float, BW: float, W: float, Q: float, slow: float, fast: float,
               ) -> Iterator[AnyPart]:
-    if not slow > Q / BW:
-        raise ValueError("slow has to be above the time of the bytes, Q / BW")
-    for name, T, other in (("share_slow", slow, fast), ("share_fast", fast, slow)):
-        yield _share(name, W / P, T, f"W / {name[6:]} / P = {flop(W)} / {time(T)} / {rate_(P)}",
-                     f"Share of P, {name[6:]}est".replace("slowest", "slowest one").replace(
-                         "fastest", "fastest one"),
+    worst = W / P + Q / BW
+    if not slow > worst:
+        raise ValueError("slow has to be above T_worst, W / P + Q / BW")
+    for name, T, other in (("slow", slow, fast), ("fast", fast, slow)):
+        yield _share(f"share_{name}", W / P, T, f"W / {name} / P = {flop(W)} / {time(T)} / "
+                     f"{rate_(P)}", f"Share of P, the {name}est",
                      {ONE_FLOP: W / 2 / T / P, "the other kernel's time": W / other / P,
                       "P of all 8 cores": W / T / P / 8})
-    yield _apart(Part("T_byte", Q / BW, "s", f"Q / BW = {byte(Q)} / {band(BW)}",
-                      {"each operand once": OP.algorithmic.hbm_bytes / BW, ELEMENTS: Q / 2 / BW,
-                       "W / P, the time of the FLOPs": W / P,
-                       "bytes taken as bits: a factor 8": 8 * Q / BW}, label="Time of its bytes"))
-    yield _apart(Part("rest", slow - Q / BW, "s", f"slow - Q / BW = {ns(slow)} - {ns(Q / BW)}",
+    yield _apart(day5._worst(W / P, Q / BW, "T_worst", "T_worst of the slowest",
+                             (W / P, Q / BW)))
+    yield _apart(Part("rest", slow - worst, "s", f"slow - T_worst = {ns(slow)} - {ns(worst)}",
                       {"the time itself": slow, "what is beyond W / P": slow - W / P,
-                       "the two added": slow + Q / BW, "the time of the bytes": Q / BW},
-                      label="Beyond its bytes", follows=("+", slow, ("*", -1.0, "T_byte"))))
+                       "the two added": slow + worst, "T_worst": worst},
+                      label="Beyond T_worst", follows=("+", slow, ("*", -1.0, "T_worst"))))
     rows: Mapping[str, tuple[str, str]] = {
-        "dma": ("a wait between DMA and matmuls: wait for DMA, or wait for tensor where its bytes "
-                "bind", "Here no load is late: its matmuls wait until the sums have left PSUM."),
-        "vector": ("wait for vector, or wait for scalar: the engine that empties PSUM",
+        "dma": ("wait for DMA", "A and B are there. The matmuls wait until the sums before them "
+                "have left PSUM."),
+        "vector": ("wait for vector (or for scalar): the engine that empties PSUM",
                    "Nothing is said of PSUM. With one buffer a load waits for the matmul before "
                    "it, and the next matmul for the load."),
         "tiles": ("small tiles: the array is not full", "Nothing says that the tiles are smaller. "
                   "Where they are, the Tensor Engine is busy, not waiting."),
         "bytes": ("extra bytes: more moves than was counted", "More bytes alone do not stop an "
                   "engine: here two things take turns.")}
-    yield _choice("row_slow", "dma", rows, "One buffer: a load cannot start before the matmul that "
-                  "reads it is done, so DMA and matmuls take turns.", "Row of the slowest?")
+    yield _choice("row_slow", "dma", rows, "One buffer: a load waits for the matmul that reads the "
+                  "one before, and the next matmul for all of the load, its latency too.",
+                  "Row of the slowest?")
     yield _choice("row_psum", "vector", rows, "The next sums need the banks that the Vector or the "
                   "Scalar Engine is still copying out.", "Row of one group of banks?")
 
