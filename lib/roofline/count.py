@@ -148,6 +148,8 @@ class Transfers:
 
 def _is_whole(number: Any, kind: type = Integral) -> bool:
     """Whether it is a whole number >= 0 of this kind; with Real, 2.0 is one."""
+    if type(number) is int:  # nearly all are, and a search makes many counts
+        return number >= 0
     if isinstance(number, bool) or not isinstance(number, kind):
         return False
     value: Any = number
