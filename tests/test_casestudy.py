@@ -1,0 +1,411 @@
+"""The case study: its mappings counted from the shapes, its pinned times, its page with others.
+
+Counts and times are arithmetic from B, D and F. The page's code cells run here, with the model's
+profiles exchanged, on instances that are not there, and with smaller arrays.
+"""
+
+import ast
+import contextlib
+import functools
+import io
+import itertools
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+import standin
+from pages import ROOT
+from prose import numbers
+
+from roofline import device, gaps, machine, neuroncore, nki
+from roofline.__main__ import main
+from roofline.count import Count
+from roofline.device import measuring
+
+PAGE = ROOT / "casestudy" / "vjepa2_mlp.ipynb"
+CELLS = nbformat.read(PAGE, 4).cells
+CODE = [cell for cell in CELLS if cell.cell_type == "code"]
+IDS = [cell.id for cell in CELLS]
+SOURCE = {cell.id: cell.source for cell in CELLS}
+STORED = {cell.id: "".join(o.get("text") or o.get("data", {}).get("text/plain", "")
+                           for o in cell.outputs) for cell in CODE}
+
+B, D, F = 8 * 16 * 16, 1024, 4096  # 16 frames in pairs, 256 x 256 pixels in patches of 16 x 16
+W = 4 * B * D * F
+P, BW = 2 * 128 * 128 * 2 * 2.4e9, 2 * 3e12 / 8  # of the pair
+X, H, WEIGHT = 2 * B * D, 2 * B * F, 2 * D * F  # bytes of x or y, of h or g, of one weight matrix
+KIB, MIB, TILE = 2**10, 2**20, 128
+SIZES = "16 // 2 * (256 // 16) ** 2, model.D, model.F"
+SMALL = "1024, 512, 512"
+
+
+# --- counts and capacity, from the shapes ------------------------------------------------------
+
+# name -> launches: (folder, kernel, arguments, read, written, bytes of SBUF on a core)
+UP = (("D", "B"), ("D", "F"))
+DOWN = (("F", "B"), ("F", "D"))
+FUSED = (("D", "B"), ("D", "F"), ("F", "D"))
+UP_ROOM = WEIGHT + 2 * D * 512 + 2 * TILE * 512      # W_up, a block of x, a tile of h
+DOWN_ROOM = WEIGHT + 2 * F * 512 + 2 * TILE * D      # W_down, a block of g, a row of tiles of y
+FUSED_ROOM = 2 * WEIGHT + 2 * TILE * (D + F)         # both, a block of x and of g
+GELU = ("day5", "mlp_gelu", (("F", "B"),), H, H, 2 * 2 * TILE * B)
+MAPPINGS = {
+    "fused, both": [("day5", "mlp_fused", FUSED, X + 4 * WEIGHT, X, FUSED_ROOM)],
+    "unfused, both": [("day5", "mlp_up", UP, X + 2 * WEIGHT, H, UP_ROOM), GELU,
+                      ("day5", "mlp_down", DOWN, H + 2 * WEIGHT, X, DOWN_ROOM)],
+    "fused, split": [("casestudy", "mlp_fused_w_once", FUSED, X + 2 * WEIGHT, X, FUSED_ROOM)],
+    "unfused, split": [("casestudy", "mlp_up_w_once", UP, X + WEIGHT, H, UP_ROOM), GELU,
+                       ("casestudy", "mlp_down_w_once", DOWN, H + WEIGHT, X, DOWN_ROOM)]}
+Q = {"fused, both": 41_943_040, "unfused, both": 109_051_904, "fused, split": 25_165_824,
+     "unfused, split": 92_274_688}
+WORST = {"fused, both": 274.4, "unfused, both": 363.9, "fused, split": 252.0,
+         "unfused, split": 341.5}
+
+
+@functools.cache
+def counted(folder: str, kernel: str, sizes: tuple, **options: Any) -> nki.Run:
+    letters = {"B": B, "D": D, "F": F}
+    shapes = [(tuple(letters[letter] for letter in size), "bf16") for size in sizes]
+    return nki.run(getattr(nki.load(ROOT / folder / "kernels.py"), kernel)[2], *shapes,
+                   target="trn2", data=False, **options)
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_the_count_is_that_of_the_shapes(name):
+    total = Count()
+    for folder, kernel, sizes, read, written, room in MAPPINGS[name]:
+        run = counted(folder, kernel, sizes)
+        assert (run.count.hbm_read_bytes, run.count.hbm_write_bytes) == (read, written)
+        assert run.cores[0].count == run.cores[1].count
+        assert run.sbuf_peak_bytes == room <= 24 * MIB and run.psum_peak_banks <= 8
+        total += run.count
+    assert total.work == {"bf16": W} and total.hbm_bytes == Q[name]
+    assert total.hbm_bytes == sum(read + written for *_, read, written, _ in MAPPINGS[name])
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_the_pinned_times(name):
+    limit = machine.get("trn2", "lnc2").entitle(Count({"bf16": W}, Q[name]))
+    assert round(1e6 * limit.t_best, 1) == round(1e6 * W / P, 1) == 218.5
+    assert round(1e6 * limit.t_worst, 1) == WORST[name]
+    assert limit.t_worst == pytest.approx(W / P + Q[name] / BW)
+
+
+def test_asking_for_w_down_later_changes_no_count():
+    early, late = (counted("casestudy", "mlp_fused_w_once", FUSED, down_last=last)
+                   for last in (False, True))
+    assert early.count == late.count and early.sbuf_peak_bytes == late.sbuf_peak_bytes
+    assert sorted(map(repr, early.matmuls)) == sorted(map(repr, late.matmuls))
+
+    def asked(run: nki.Run) -> list[str]:
+        """Which tensors core 1 asks for, in order, neighbours once: by the shape of a transfer."""
+        shapes = {(TILE, F // 2): "w_up", (TILE, D): "w_down", (TILE, TILE): "x"}
+        names = [shapes[tuple(step.reads[0].layout.shape)] for step in run.trace
+                 if step.core == 1 and step.opcode == "dma_copy" and step.hbm_read_bytes]
+        return [name for name, _ in itertools.groupby(names)]
+
+    assert asked(early)[:3] == ["w_up", "w_down", "x"]
+    assert asked(late)[:3] == ["w_up", "x", "w_down"]
+
+
+# --- what the page prints ------------------------------------------------------------------------
+
+
+def test_the_pages_tables():
+    for name, bytes_ in Q.items():
+        line = next(line for line in STORED["equal"].splitlines() if line.startswith(name))
+        assert line.count(f"{bytes_:,} B") == 2 and line.endswith(f"W {W:,} FLOP: the same")
+        line = next(line for line in STORED["entitled"].splitlines() if line.startswith(name))
+        assert f"{W / bytes_:.1f} FLOP/B" in line and "T_best 218.5 us, compute binds" in line
+        assert line.endswith(f"T_worst {WORST[name]:.1f} us")
+    for half, whole in (("hand-fused", "fused, both"), ("hand-unfused", "unfused, both")):
+        core, pair = STORED[half].split("the pair")
+        assert f"{Q[whole] // 2:,} B  both" in core and f"{Q[whole]:,} B  both" in pair
+    for name in ("fused, split", "unfused, split"):
+        assert f"{Q[name]:,} B  both" in STORED["hand-split"]
+
+
+def test_the_one_core_times_of_the_source():
+    """P = 78.6 TFLOP/s, BW = 375 GB/s: each term rounded first, and last."""
+    for name, bytes_, first, last in (("fused", 2 * X + 2 * WEIGHT, 504.2, 504.3),
+                                      ("unfused", 2 * X + 2 * WEIGHT + 4 * H, 683.2, 683.2)):
+        flop, byte = 1e6 * W / 78.6e12, 1e6 * bytes_ / 375e9
+        assert round(flop, 1) == 437.1 and round(round(flop, 1) + round(byte, 1), 1) == first
+        assert round(flop + byte, 1) == last
+        assert f"{name:8} T_best 437.1 us, T_worst 437.1 us + {byte:.1f} us = {first} us " \
+               f"(rounded last: {last} us)" in STORED["one-core"]
+
+
+def test_the_step_roofs():
+    scalar, vector = 128 * 1.2e9, 128 * 0.96e9
+    for mapping, engine, n, rate in (
+            ("fused, both", "Scalar", B * F, scalar), ("fused, both", "Vector", B * D, vector),
+            ("unfused, both", "Scalar", B * F, scalar),
+            ("unfused, both", "Vector", B * F + B * D, vector)):
+        line = next(line for line in STORED["step-roofs"].splitlines()
+                    if line.startswith(f"{mapping:13} {engine}"))
+        assert f" {n:,} at " in line and f"{1e6 * n / rate:.1f} us on one core" in line
+        assert line.endswith(f"{1e6 * n / 2 / rate:.1f} us on the pair")
+    assert f"{1e6 * B * F / scalar:.1f}" == "54.6"
+
+
+def test_code_minus_formula_is_the_second_load():
+    for bytes_ in (f"+{2 * WEIGHT:,}",):
+        row = re.search(r"^Q read, B .*$", STORED["four-ways"], re.M)[0]
+        assert row.split()[-2:] == [bytes_, "0"]
+    assert f"second load of W_up and W_down: {2 * WEIGHT:,} B" in STORED["second-load"]
+
+
+def test_every_launch_fits_and_says_so():
+    lines = STORED["fits"].splitlines()
+    assert lines[0] == "a core of trn2 has 28 MiB, one of trn1 24 MiB"
+    assert [line.split()[0] for line in lines[1:]] == [
+        kernel for some in MAPPINGS.values() for _, kernel, *_ in some]
+    assert all("fits both" in line for line in lines[1:])
+
+
+# --- the page's form -----------------------------------------------------------------------------
+
+
+def test_the_steps_come_in_order():
+    order_ = ["h-1-hand-count", "h-2-code-count", "h-3-entitlement", "h-step-roofs",
+              "h-4-prediction", "h-5-capture-or-replay", "h-6-four-way-table", "h-7-roofline",
+              "h-published-near-it", "h-8-ledger", "h-9-one-change-weights-split", "h-10-verdict",
+              "h-next-experiment", "h-record-your-own"]
+    assert [id for id in IDS if id in order_] == order_
+    assert sorted(order_[:-2], key=IDS.index) == order_[:-2]
+
+
+@pytest.mark.parametrize(("guess", "question", "shown"), [
+    ("predict", None, ["measured", "measured-unfused", "against", "ledger", "largest"]),
+    ("predict-split", "vjepa2-saves", ["split", "split-ledger", "split-against"]),
+    ("next-number", "vjepa2-first", ["next", "next-verdict"])])
+def test_a_prediction_is_committed_before_what_it_predicts(guess, question, shown):
+    assert question is None or IDS.index(question) < IDS.index(guess)
+    for id in shown:
+        assert IDS.index(guess) < IDS.index(id)
+        [cell] = [cell for cell in CODE if cell.id == id]
+        assert "hide-output" in cell.metadata["tags"], id
+    assert "Guess(" in SOURCE[guess]
+    if guess != "next-number":  # that one is derived
+        assert "=...," in SOURCE[guess] and "not filled in" in STORED[guess]
+
+
+def open_prose() -> Iterator[tuple[str, str]]:
+    """Markdown without what is folded under "Why in the model"."""
+    for cell in CELLS:
+        if cell.cell_type == "markdown":
+            yield cell.id, re.sub(r"<details>.*?</details>", "", cell.source, flags=re.S)
+
+
+def test_no_prose_says_what_a_profile_says():
+    """No time, rate or share of a profile, and no word of a verdict, outside the folds."""
+    told = " ".join(STORED[cell.id] for cell in CODE if "roofline" not in cell.metadata
+                    and re.search(r"\.time\b|\bmade\b|gap|paid\(", cell.source))
+    seen = {(n.unit, n.text) for n in numbers(told)}
+    counted_ = " ".join(text for id, text in STORED.items() if id in (
+        "equal", "entitled", "one-core", "step-roofs", "near", "half", "fits"))
+    known = {(n.unit, n.text) for n in numbers(counted_)}
+    for id, text in open_prose():
+        quoted = {(n.unit, n.text) for n in numbers(text)}
+        assert not (quoted & seen) - known, id
+        assert not re.search(r"\b(faster|slower)\b", text), id
+        named = re.findall(r"`([\w ]+)`", text)  # one row, where it is said to be the model's
+        assert set(named) & set(gaps.CAUSES) <= ({"fill"} if id == "h-next-experiment" else set())
+
+
+def test_each_figure_of_a_kernel_says_whose_it_is():
+    for cell in CODE:
+        if re.search(r"device\.measure|\bmade\[|\bsplit\.|\blater\.|\bgap_", cell.source):
+            assert not STORED[cell.id].strip() or "model" in STORED[cell.id], cell.id
+
+
+# --- the page with other profiles ---------------------------------------------------------------
+
+
+def execute(names: dict[str, Any], last: str = "", **given: str) -> dict[str, str]:
+    """Run the page's cells, up to the one called `last`; what each printed and showed.
+
+    given   id of a cell -> its source; - is written _
+    """
+    told: dict[str, str] = {}
+    for cell in CODE:
+        source = given.get(cell.id.replace("-", "_"), cell.source)
+        tree = ast.parse(source)
+        end = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(tree, cell.id, "exec"), names)
+            value = end and eval(compile(ast.Expression(end.value), cell.id, "eval"), names)
+        told[cell.id] = out.getvalue() + ("" if value is None else repr(value))
+        if cell.id == last:
+            break
+    return told
+
+
+def small(**given: str) -> dict[str, str]:
+    assert SIZES in SOURCE["sizes"]
+    return {"sizes": SOURCE["sizes"].replace(SIZES, SMALL), **given}
+
+
+@pytest.fixture(autouse=True)
+def beside_the_page(monkeypatch):
+    monkeypatch.chdir(PAGE.parent)
+
+
+def with_buffers(buffers: Callable[[str], int | None]) -> Callable[..., device.Measurement]:
+    """A stand-in for the model: other profiles of the same launches, by their kernels' names."""
+    def modelled(call: device.Launch, chip: str) -> device.Measurement:
+        run = call.counted(chip)
+        made = neuroncore.predict(run, buffers=buffers(call.name)).profile
+        return device.Measurement(call, chip, replace(made, name=call.title), counted=run.count)
+    return modelled
+
+
+DEPENDENT = ["measured", "measured-unfused", "against", "roofline", "half-plot", "ledger", "ladder",
+             "timeline", "ledger-unfused", "split", "split-ledger", "split-against", "verdict",
+             "verdict-decisions", "verdict-gap", "next-number", "next", "next-verdict"]
+
+
+def test_other_profiles_give_other_figures_and_verdicts(monkeypatch):
+    """First as modelled; then with one buffer in both fused kernels; then in one of them: the
+    weights on both cores. Only then has splitting paid."""
+    pages = []
+    for buffers in (lambda name: None, lambda name: 1 if "fused" in name else None,
+                    lambda name: 1 if name == "mlp_fused" else None):
+        monkeypatch.setattr(measuring, "modelled", with_buffers(buffers))
+        names: dict[str, Any] = {}
+        told = execute(names, **small())
+        pages.append(SimpleNamespace(**{**names, "told": told}))
+    first, other, one_alone = pages
+    for page, word, best in ((first, "slower", "both"), (other, "slower", "both"),
+                             (one_alone, "faster", "split")):
+        assert f"weights split, fused: {word}, " in page.told["verdict-decisions"]
+        assert f"the shortest is fused, {best}; " in page.told["verdict-gap"]
+    for id in DEPENDENT:
+        assert first.told[id] != other.told[id], id
+    for id in ("equal", "entitled", "step-roofs", "fits", "near", "half", "vjepa2-saves"):
+        assert first.told[id] == other.told[id], id
+    for page in pages:
+        for name, some in page.made.items():
+            line = next(line for line in page.told["verdict"].splitlines()
+                        if line.startswith(f"{name:15}"))
+            T = sum(one.time for one in some)
+            assert line.endswith(f"{page.W / T / P:.1%}")
+        best = min(page.times, key=page.times.get)
+        assert f"the shortest is {best}; its largest row is " in page.told["verdict-gap"]
+        for weights in ("both", "split"):
+            a, b = (page.times[f"{form}, {weights}"] for form in ("unfused", "fused"))
+            word = "no difference" if abs(b / a - 1) < 0.01 else "faster" if b < a else "slower"
+            assert f"fused, weights {weights}: {word}, " in page.told["verdict-decisions"]
+
+
+def test_a_decision_paid_by_a_hundredth_or_not():
+    names: dict[str, Any] = {}
+    exec("from roofline.units import show\n" + SOURCE["read-paid"], names)
+    for after, word in ((99.5e-6, "no difference"), (100.9e-6, "no difference"),
+                        (98e-6, "faster"), (102e-6, "slower")):
+        assert names["paid"]("x", 100e-6, after).startswith(f"x: {word}, 100 us -> ")
+
+
+def test_predictions_are_held_against_what_came():
+    """The reader's own, in both cells, and the derived one of the experiment."""
+    names: dict[str, Any] = {}
+    told = execute(names, predict='mine = Guess(T_fused="1 ms", T_unfused="375 us", row="fill")',
+                   predict_split='then = Guess(Q="25,165,824 B", T="296 us", row="idle")')
+    assert re.search(r"T_fused +1 ms .*\+\d", told["against"])
+    assert "fill" in told["largest"] and "not filled in" not in told["largest"]
+    assert re.search(r"Q +25.17 MB +25.17 MB", told["split-against"])
+    assert re.search(r"^T (not )?held: it changed by ", told["split-against"], re.M)
+    # W_down of one core by the figure of its 16 DMA engines, 23 GB/s each
+    less = WEIGHT / (16 * 23e9)
+    assert names["soon"].T == pytest.approx(names["split"].time - less)
+    change = names["later"].time - names["split"].time
+    off = names["split"].time - less - names["later"].time
+    held = abs(off) <= max(abs(change) / 4, 0.01 * names["split"].time)
+    assert ("T held: " if held else "T not held: ") in told["next-verdict"]
+    assert told["next-verdict"] == STORED["next-verdict"]
+
+
+# --- elsewhere -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def instance(folder: Path, monkeypatch: pytest.MonkeyPatch, chip: str, **variables: str,
+             ) -> Iterator[Path]:
+    """A book with this page's kernels beside an instance that is not there."""
+    book, there = folder / "book", folder / "instance"
+    (book / "lib" / "roofline").mkdir(parents=True)
+    there.mkdir()
+    for day in ("day5", "casestudy"):
+        (book / day).mkdir()
+        shutil.copy(ROOT / day / "kernels.py", book / day)
+    monkeypatch.chdir(book / "casestudy")
+    monkeypatch.delenv("ROOFLINE_RECORDED")
+    for name, value in (standin.install(there, chip) | variables).items():
+        monkeypatch.setenv(name, value)
+    yield there
+
+
+@pytest.mark.parametrize("chip", ["trn1", "inf2"])
+def test_where_cores_do_not_pair_it_takes_the_model_of_trn2(chip, tmp_path, monkeypatch):
+    with instance(tmp_path, monkeypatch, chip) as there:
+        names: dict[str, Any] = {}
+        told = execute(names, **small())
+        assert told["which-figures"] == "trn2 at LNC=2: recorded, else modelled\n"
+        assert {one.kind for some in names["made"].values() for one in some} == {"modelled"}
+        assert "modelled: the course's cost model of trn2" in told["measured"]
+        assert not standin.calls(there, "neuron-explorer", "capture")
+
+
+@pytest.mark.parametrize("lnc", ["1", "2"])
+def test_on_trn2_it_captures_at_lnc_2_whatever_is_set(lnc, tmp_path, monkeypatch):
+    """The runtime's own setting is 1 or 2: a capture sets its own."""
+    with instance(tmp_path, monkeypatch, "trn2", NEURON_LOGICAL_NC_CONFIG=lnc) as there:
+        names: dict[str, Any] = {}
+        told = execute(names, last="against", **small(mappings=re.sub(
+            r'    "fused, split".*?down\)\]\}', "}", SOURCE["mappings"], flags=re.S),
+            hand="counts = {name: None for name in mappings}", equal="pass", tensors="pass",
+            fits="pass", entitled="pair = machine.get(chip, 'lnc2')", launches_alone="pass",
+            step_entitled="pass"))
+        assert told["which-figures"] == "trn2 at LNC=2: recorded, else captured here\n"
+        assert {one.kind for some in names["made"].values() for one in some} == {"measured"}
+        assert {one.provenance["lnc"] for one in device.recordings()} == {2}
+        made = standin.calls(there, "neuron-explorer", "capture")
+        assert made and {call["env"]["NEURON_LOGICAL_NC_CONFIG"] for call in made} == {"2"}
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def commands() -> list[list[str]]:
+    text = SOURCE["h-record-your-own"].replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.startswith("python -m roofline ")]
+    return [shlex.split(line)[3:] for line in lines]
+
+
+def test_a_command_for_each_launch():
+    own = [kernel for some in MAPPINGS.values() for _, kernel, *_ in some]
+    told = [command[1].partition(":")[2] for command in commands()]
+    assert sorted(told) == sorted([*set(own), "mlp_fused_w_once"])  # the experiment, too
+    assert told[-1] == "mlp_fused_w_once" and "down_last=True" in commands()[-1]
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command[1:])[-40:])
+def test_a_command_is_the_pages_launch(command, capsys):
+    assert command[0] == "capture"
+    arguments = [one for one in command[1:] if not one.startswith("--write")]
+    assert main(["count", *arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    [launch] = [(folder, kernel, sizes, read, written) for some in MAPPINGS.values()
+                for folder, kernel, sizes, read, written, _ in some
+                if command[1].endswith(f":{kernel}")][:1]
+    assert str(launch[3] + launch[4]) in json.dumps(told)
+    assert main(["capture", *arguments]) == 3
