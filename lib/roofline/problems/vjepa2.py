@@ -465,7 +465,7 @@ def first(D: int, F: int, block: int, DMA: float) -> Iterator[AnyPart]:
         "and the largest row of its ledger is fill, {row}. Q was predicted, and the profiler's "
         "bytes agree. How large is the gap, and which share of it is that row? What is the MFU? "
         "What would T be without that row, and nothing else changed? What do you mend first?",
-    fixed=dict(P=P, W=float(_mlp(**SIZES).flops), T=310e-6, row=42e-6),
+    fixed=dict(P=P, W=float(_mlp(**SIZES).flops), T=330e-6, row=48.5e-6),
     units=dict(P="FLOP/s", W="FLOP", T="s", row="s"),
     draw=lambda r: (lambda best: dict(
         W=best * P, T=round(r.choice((1.3, 1.5, 1.75)) * best, 9),
