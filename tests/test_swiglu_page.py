@@ -141,7 +141,8 @@ ORDER = ["day7-swiglu-hand", "hand-table", "day7-swiglu-fits", "code-count", "co
          "change-predict", "change-rule", "change-measured", "change-verdict",
          "day7-swiglu-streamed", "streamed-hand", "streamed-code", "streamed-entitled",
          "streamed-predict", "streamed-measured", "streamed-ledger", "streamed-verdict",
-         "day7-swiglu-published", "published-rows", "published-trn1", "published-trn2", "h-record"]
+         "day7-swiglu-published", "published-rows", "published-ours", "published-others",
+         "h-record"]
 
 
 def test_the_order_of_the_steps():
@@ -264,8 +265,10 @@ def test_the_page_follows_the_chip(chip, monkeypatch):
     assert names["made"].chip == names["flowed"].chip == chip
     core = machine.get(chip, "core")
     assert core.name in told["entitled"] and core.name in told["ledger"]
-    ours = [row for row in told["published-trn1"].splitlines() if row.startswith("ours")]
-    assert bool(ours) == (core.peak("fp32") == machine.get("trn1", "core").peak("fp32"))
+    assert core.name in told["published-ours"] and f"ours, {chip}" in told["published-ours"]
+    beside = {"trn1": ("F01", "F02"), "trn2": ("F02", "F01")}[chip]
+    for id, row in zip(("published-ours", "published-others"), beside, strict=True):
+        assert set(re.findall(r"F\d+", told[id])) == {row}
     if chip == "trn2":
         assert told["ledger-verdict"] != STORED["ledger-verdict"]
         assert told["change-verdict"] != STORED["change-verdict"]
@@ -285,8 +288,9 @@ def test_published_rows_are_shares_of_their_own_roofs():
     # a third of F04's work as three bf16 products
     mix = W / (2 * W / 3 / 19.6608e12 + 3 * W / 3 / 78.6432e12)
     assert names["rows"].row("F04").share == pytest.approx(W / (2 * 2021.9e-6 - 10e-6) / mix)
-    assert "F01" in STORED["published-trn1"] and "F02" in STORED["published-trn2"]
-    assert "F04" not in STORED["published-trn2"]  # the picture's roof is not its own
+    # F04's roof is none of the two: it is its mix's
+    assert set(re.findall(r"F\d+", STORED["published-ours"])) == {"F01"}
+    assert set(re.findall(r"F\d+", STORED["published-others"])) == {"F02"}
     assert f"{(225_509_376 - 67e6 - 84e6) / 1e6:.1f} MB" in STORED["published-bytes"]
 
 
