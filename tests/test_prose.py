@@ -125,7 +125,7 @@ def minutes(page: str) -> tuple[int, int]:
 
 
 def test_stated_minutes_are_the_sums_of_the_sections():
-    row = re.compile(r"\((day\d/\w+\.ipynb)\)[^|]*\|[^|]*\| (\d+) to (\d+) \|")
+    row = re.compile(r"\(((?:day\d|casestudy)/\w+\.ipynb)\)[^|]*\|[^|]*\| (\d+) to (\d+) \|")
     stated = {page: (int(low), int(high))
               for page, low, high in row.findall((ROOT / "intro.md").read_text())}
     assert stated == {page: minutes(page) for page in stated} and stated
