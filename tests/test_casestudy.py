@@ -1,7 +1,7 @@
 """The case study: its mappings counted from the shapes, its pinned times, its page with others.
 
-Counts and times are arithmetic from B, D and F. The page's code cells run here, with the model's
-profiles exchanged, on instances that are not there, and with smaller arrays.
+Counts and times are arithmetic from B, D and F. The page's code cells run here with other profiles
+in the model's place, and smaller arrays. Instances that are not there: tests/test_case_pages.py.
 """
 
 import ast
@@ -12,16 +12,13 @@ import itertools
 import json
 import re
 import shlex
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import nbformat
 import pytest
-import standin
 from pages import ROOT
 from prose import numbers
 
@@ -231,8 +228,8 @@ def test_each_figure_of_a_kernel_says_whose_it_is():
 # --- the page with other profiles ---------------------------------------------------------------
 
 
-def execute(names: dict[str, Any], last: str = "", **given: str) -> dict[str, str]:
-    """Run the page's cells, up to the one called `last`; what each printed and showed.
+def execute(names: dict[str, Any], **given: str) -> dict[str, str]:
+    """Run the page's cells; what each printed and showed.
 
     given   id of a cell -> its source; - is written _
     """
@@ -245,8 +242,6 @@ def execute(names: dict[str, Any], last: str = "", **given: str) -> dict[str, st
             exec(compile(tree, cell.id, "exec"), names)
             value = end and eval(compile(ast.Expression(end.value), cell.id, "eval"), names)
         told[cell.id] = out.getvalue() + ("" if value is None else repr(value))
-        if cell.id == last:
-            break
     return told
 
 
@@ -332,54 +327,6 @@ def test_predictions_are_held_against_what_came():
     held = abs(off) <= max(abs(change) / 4, 0.01 * names["split"].time)
     assert ("T held: " if held else "T not held: ") in told["next-verdict"]
     assert told["next-verdict"] == STORED["next-verdict"]
-
-
-# --- elsewhere -----------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def instance(folder: Path, monkeypatch: pytest.MonkeyPatch, chip: str, **variables: str,
-             ) -> Iterator[Path]:
-    """A book with this page's kernels beside an instance that is not there."""
-    book, there = folder / "book", folder / "instance"
-    (book / "lib" / "roofline").mkdir(parents=True)
-    there.mkdir()
-    for day in ("day5", "casestudy"):
-        (book / day).mkdir()
-        shutil.copy(ROOT / day / "kernels.py", book / day)
-    monkeypatch.chdir(book / "casestudy")
-    monkeypatch.delenv("ROOFLINE_RECORDED")
-    for name, value in (standin.install(there, chip) | variables).items():
-        monkeypatch.setenv(name, value)
-    yield there
-
-
-@pytest.mark.parametrize("chip", ["trn1", "inf2"])
-def test_where_cores_do_not_pair_it_takes_the_model_of_trn2(chip, tmp_path, monkeypatch):
-    with instance(tmp_path, monkeypatch, chip) as there:
-        names: dict[str, Any] = {}
-        told = execute(names, **small())
-        assert told["which-figures"] == "trn2 at LNC=2: recorded, else modelled\n"
-        assert {one.kind for some in names["made"].values() for one in some} == {"modelled"}
-        assert "modelled: the course's cost model of trn2" in told["measured"]
-        assert not standin.calls(there, "neuron-explorer", "capture")
-
-
-@pytest.mark.parametrize("lnc", ["1", "2"])
-def test_on_trn2_it_captures_at_lnc_2_whatever_is_set(lnc, tmp_path, monkeypatch):
-    """The runtime's own setting is 1 or 2: a capture sets its own."""
-    with instance(tmp_path, monkeypatch, "trn2", NEURON_LOGICAL_NC_CONFIG=lnc) as there:
-        names: dict[str, Any] = {}
-        told = execute(names, last="against", **small(mappings=re.sub(
-            r'    "fused, split".*?down\)\]\}', "}", SOURCE["mappings"], flags=re.S),
-            hand="counts = {name: None for name in mappings}", equal="pass", tensors="pass",
-            fits="pass", entitled="pair = machine.get(chip, 'lnc2')", launches_alone="pass",
-            step_entitled="pass"))
-        assert told["which-figures"] == "trn2 at LNC=2: recorded, else captured here\n"
-        assert {one.kind for some in names["made"].values() for one in some} == {"measured"}
-        assert {one.provenance["lnc"] for one in device.recordings()} == {2}
-        made = standin.calls(there, "neuron-explorer", "capture")
-        assert made and {call["env"]["NEURON_LOGICAL_NC_CONFIG"] for call in made} == {"2"}
 
 
 # --- the commands --------------------------------------------------------------------------------
