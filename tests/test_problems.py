@@ -162,7 +162,7 @@ def test_right_in_every_legal_form(id):
             answers += [text + end for text in roundings(value)
                         for end in ("", f" {part.unit}".rstrip())]
             answers += [f"{value / UNITS[name][0]!r} {name}" for name in names]
-            for answer in answers:
+            for answer in dict.fromkeys(answers):
                 kind = same_verdict(q, form, part, answer)[0]
                 rounded = part.exact and not math.isclose(parse(answer, part.unit), value)
                 assert (kind != "right") if rounded else (kind == "right"), answer
@@ -188,7 +188,7 @@ def test_slips_are_named_distinct_and_wrong(id):
                 assert (kind, message) == ("slip",
                                            f"not yet, {side}. Looks like a slip: {label}.")
         extra = {label: value for label, value in part.extra.items()
-                 if label in {label for label, _, _ in part._ranges()}}
+                 if label in {label for label, _, _ in part._ranges}}
         for label, value in extra.items():
             kind, message = same_verdict(q, form, part, value)
             assert kind == "slip" and label in message, (q.seed, part.name, label)

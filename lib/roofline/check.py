@@ -15,7 +15,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cache, cached_property, reduce
 from typing import Any
 
 from .table import WIDTH, Told, wrapped
@@ -66,7 +66,7 @@ def _inside(number: float, intervals: Iterable[Interval]) -> bool:
 
 def _number(answer: object, unit: str) -> float:
     """`units.parse`, for any object: NumPy scalars count as numbers, the rest is refused."""
-    if isinstance(answer, numbers.Real) and not isinstance(answer, bool):
+    if not isinstance(answer, (str, bool)) and isinstance(answer, numbers.Real):
         try:
             answer = float(answer)
         except OverflowError:
@@ -74,7 +74,8 @@ def _number(answer: object, unit: str) -> float:
     return parse(answer, unit)  # type: ignore[arg-type]  # it says what it got instead
 
 
-def any_number(unit: str) -> list[tuple[str, tuple[float, ...], float]]:
+@cache
+def any_number(unit: str) -> tuple[tuple[str, tuple[float, ...], float], ...]:
     """Slips that any number may have: (what it is, factors on the value, how near it must be).
 
     They come last, so a slip of the problem's own that gives the same is named first.
@@ -88,7 +89,7 @@ def any_number(unit: str) -> list[tuple[str, tuple[float, ...], float]]:
         found.append(("the prefix is one step off, such as M for G", (1e3, 1e-3), 0.0105))
     if unit == "":
         found.append(("a percentage has lost its %", (100.0,), 0.0105))
-    return found
+    return tuple(found)
 
 
 def _value(node: Follow, known: Mapping[str, float]) -> float:
@@ -176,7 +177,7 @@ class Part(_Shown):
             "either " * (len(labels) > 1) + ", or ".join(labels): value
             for value, labels in causes.items()})
 
-    @property
+    @cached_property  # a form has hundreds of variants, and each is judged again and again
     def right(self) -> list[Interval]:
         return [self._range(value) for value in (self.value, *self.also)]
 
@@ -187,19 +188,23 @@ class Part(_Shown):
         slack = max(0.01, 6e-8 * abs(value))  # a form keeps 8 digits of its ends
         return value - slack, value + slack
 
-    answer = property(lambda self: show(self.value, self.unit))
+    @cached_property
+    def answer(self) -> str:
+        return show(self.value, self.unit)
+
     wants = property(lambda self: f"a number in {self.unit}" if self.unit else "a number")
 
     def clashes(self) -> list[str]:
         """Slips whose range meets the right one, a rival's or an earlier slip's."""
-        return [label for label, _, free in self._ranges() if not free]
+        return [label for label, _, free in self._ranges if not free]
 
+    @cached_property
     def _ranges(self) -> list[tuple[str, Interval, bool]]:
         """Each slip's range, and whether it meets no other; extra slips only where it does not.
 
         Near the right value an extra slip keeps to the answers that are not rounded much.
         """
-        taken = self.right + [self._range(value) for value in self.rivals.values()]
+        taken = self.right + [ends for _, ends in self._rivals]
 
         def free(low: float, high: float) -> bool:
             return not any(low <= end and start <= high for start, end in taken)
@@ -218,6 +223,10 @@ class Part(_Shown):
                     break
         return found
 
+    @cached_property
+    def _rivals(self) -> list[tuple[str, Interval]]:
+        return [(label, self._range(value)) for label, value in self.rivals.items()]
+
     def judge(self, answer: object) -> "Outcome":
         """Right, a rival's, a slip, off, or unreadable; never how far off."""
         try:
@@ -226,14 +235,14 @@ class Part(_Shown):
             return Outcome(self.name, "unreadable", f"{str(error).rstrip('.')}.")
         if _inside(number, self.right):
             return Outcome(self.name, "right", "right.")
-        for label, value in self.rivals.items():
-            if _inside(number, [self._range(value)]):
+        for label, ends in self._rivals:
+            if _inside(number, [ends]):
                 return Outcome(self.name, "rival",
                                f"right for {label}, not the figure this page uses.")
         bare = self.unit in SCALED and (not isinstance(answer, str) or is_bare(answer))
         side = "too small" if number < self.value else "too large"
         hint = f" A bare number is read in {self.unit}." if bare else ""
-        for label, ends, _ in self._ranges():
+        for label, ends, _ in self._ranges:
             if _inside(number, [ends]):
                 return Outcome(self.name, "slip", f"not yet, {side}. {_slip(label)}")
         for label, factors, near in any_number(self.unit):
@@ -245,8 +254,8 @@ class Part(_Shown):
     def form(self) -> dict[str, Any]:
         return {"kind": "number", "name": self.name, "label": self.label, "unit": self.unit,
                 "value": self.value, "right": [list(interval) for interval in self.right],
-                "slips": {label: list(ends) for label, ends, _ in self._ranges()},
-                "rivals": [[label, list(self._range(v))] for label, v in self.rivals.items()],
+                "slips": {label: list(ends) for label, ends, _ in self._ranges},
+                "rivals": [[label, list(ends)] for label, ends in self._rivals],
                 **({"follows": _listed(self.follows)} if self.follows else {})}
 
 
@@ -353,6 +362,11 @@ class Outcome:
     message: str
 
 
+@cache
+def _left(name: str) -> Outcome:
+    return Outcome(name, "not attempted", "")
+
+
 @dataclass(frozen=True, repr=False)
 class Report:
     """One outcome a part, in the question's order. Its repr is what the reader sees."""
@@ -410,16 +424,20 @@ class Question:
             if name not in names:
                 raise ProblemError(f"{self.id}: no answer is called {name!r}; "
                                    f"the answers are {', '.join(names)}")
-        report = Report(tuple(self._follow({part.name: Outcome(
-            part.name, "not attempted", "") if answers.get(part.name, ...) is ...
-            else part.judge(answers[part.name]) for part in self.parts}, answers)))
-        if any(o.kind not in ("right", "not attempted") for o in report.outcomes):
+        found = {name: _left(name) for name in names}
+        found |= {part.name: part.judge(answers[part.name]) for part in self.parts
+                  if answers.get(part.name, ...) is not ...}
+        report = Report(tuple(self._follow(found, answers)))
+        if any(found[name].kind not in ("right", "not attempted") for name in answers):
             raise WrongAnswer(report)
         return report
 
     def _follow(self, found: Mapping[str, Outcome], answers: Mapping[str, object],
                 ) -> Iterator[Outcome]:
         """The outcomes; a part that fits the reader's own wrong other parts is told so."""
+        if not any(isinstance(part, Part) and part.follows for part in self.parts):
+            yield from found.values()
+            return
         known = {part.name: _number(answers[part.name], part.unit) for part in self.parts
                  if isinstance(part, Part)
                  and found[part.name].kind not in ("not attempted", "unreadable")}

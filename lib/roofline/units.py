@@ -8,6 +8,7 @@ Ignores   quantities: everywhere else numbers are plain ints and floats in base 
 
 import math
 import re
+from functools import lru_cache
 
 _PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
@@ -108,21 +109,23 @@ def parse(text: str | float, unit: str) -> float:
         raise UnitError(f"parse: unit {unit!r} is not a base unit; one of {', '.join(BASES[:-1])}")
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise UnitError(f"expected a number or text, got {type(text).__name__}")
-    if isinstance(text, str):
-        match = _NUMBER.match(text.replace("\u03bc", "µ"))
-        if not match:
-            raise UnitError(f"no number in {text!r}; {_form(unit)}")
-        digits = [match["number"], match["over"] or "1"]
-        if any("," in number and not _THOUSANDS.match(number) for number in digits):
-            raise UnitError(f"{text!r}: a comma may only group thousands; use a decimal point")
-        top, below = (float(number.replace(",", "")) for number in digits)
-        number = top / below if below else math.nan
-        factor = _factor(match["unit"], unit)
-    else:
-        number, factor = float(text), 1.0
-    if not math.isfinite(number * factor):
+    number = _read(text, unit) if isinstance(text, str) else float(text)
+    if not math.isfinite(number):
         raise UnitError(f"got {text}, which is not a finite number")
-    return number * factor
+    return number
+
+
+@lru_cache  # one answer is read by its part and again by those that follow from it
+def _read(text: str, unit: str) -> float:
+    match = _NUMBER.match(text.replace("\u03bc", "µ"))
+    if not match:
+        raise UnitError(f"no number in {text!r}; {_form(unit)}")
+    digits = [match["number"], match["over"] or "1"]
+    if any("," in number and not _THOUSANDS.match(number) for number in digits):
+        raise UnitError(f"{text!r}: a comma may only group thousands; use a decimal point")
+    top, below = (float(number.replace(",", "")) for number in digits)
+    number = top / below if below else math.nan
+    return number * _factor(match["unit"], unit)
 
 
 def is_bare(text: str) -> bool:
