@@ -83,7 +83,7 @@ class Page:
         return chip not in self.quiet.get(cell, "").split()
 
 
-def standing(nbytes: int, columns: int, elements: int) -> float:
+def at_first(nbytes: int, columns: int, elements: int) -> float:
     """T of a core on the stand-in at first, s: it does one instruction after the other."""
     return (standin.DEFAULTS["fixed_s"] + nbytes * standin.DEFAULTS["seconds_per_byte"]
             + columns / FIRST["columns_per_second"]
@@ -91,11 +91,11 @@ def standing(nbytes: int, columns: int, elements: int) -> float:
 
 
 # Of the change on each page, so that the reader's prediction holds, and later does not:
-TOGETHER = standing(2 * 3 * 512**2, 4 * 4 * 512, 512 * 512)  # a, b, c; copies of c
-WIDE = standing(2 * (2 * 512 * 512 + 3 * 512 * 1024),  # x, y; three matrices
+TOGETHER = at_first(2 * 3 * 512**2, 4 * 4 * 512, 512 * 512)  # a, b, c; copies of c
+WIDE = at_first(2 * (2 * 512 * 512 + 3 * 512 * 1024),  # x, y; three matrices
                 (2 * 8 * 4 + 4 * 8) * 512,  # gate and up, down
                 512 * (2 * 1024 + 512))  # silu, product, y
-SPLIT = standing(2 * (2 * 512 * 512 + 2 * 512 * 512),  # x, y; half of both matrices
+SPLIT = at_first(2 * (2 * 512 * 512 + 2 * 512 * 512),  # x, y; half of both matrices
                  4 * 8 * 4 * 128 + 4 * 8 * 512,  # up, for 128 tokens each; down
                  512 * (1024 + 512))  # gelu, y
 
@@ -395,15 +395,15 @@ def measured(of: SimpleNamespace) -> None:
     assert of.found.problems == () and len(of.found) == len(of.captured) > 0
     assert len({one.key for one in of.found}) == len(of.found)
     assert [str(flag) for one in of.found for flag in one.flags] == []
-    told = "\n".join(of.first.told.values())
-    assert "run: synthetic (test stand-in)" in told and "synthetic (test stand-in): " in told
-    assert "modelled: " not in told and "replay: " not in told
-    keys = {one.key for one in of.found}
-    for one in of.first.measurements:
-        own = one.launch.key(of.chip) in keys
-        # what a page asks of the model by name stays the model's
-        assert (one.kind, one.chip) == ("measured", of.chip) if own else one.kind == "modelled"
-    assert {one.launch.key(of.chip) for one in of.first.measurements} >= keys
+    assert {(one.kind, one.chip) for one in of.first.measurements} == {("measured", of.chip)}
+    assert {one.launch.key(of.chip) for one in of.first.measurements} == {
+        one.key for one in of.found}
+    told = of.first.told
+    assert told[of.cells[0].id].startswith("run: synthetic (test stand-in)")
+    assert any("synthetic (test stand-in): " in text for text in told.values())
+    assert not [cell for cell, text in told.items() if re.search("modelled: |replay: ", text)]
+    assert [cell for cell in dependent(of.cells)
+            if re.search(r"\bmodel(led)?\b", told[cell])] == []
 
 
 def follows(of: SimpleNamespace) -> None:
@@ -583,8 +583,10 @@ def test_its_commands_say_what_they_need(name, tmp_path, monkeypatch):
 
 def test_its_commands_record_what_it_measures(ran, tmp_path):
     """On the instance: the very launches of the page, the first one captured, others known."""
-    page = ran.page
+    page, lines = ran.page, commands(ran.page)
     capture = runner.capture_launch
+    assert [old for old in page.shell if not any(old in word for words in lines
+                                                 for word in words)] == []
 
     def first(call: device.Launch, **how: Any) -> store.Recording:
         key = call.key(page.chip)
@@ -592,7 +594,7 @@ def test_its_commands_record_what_it_measures(ran, tmp_path):
 
     with book(tmp_path, page, page.chip, first) as made:
         with contextlib.chdir(made.folder / page.folder):
-            for words in commands(page):
+            for words in lines:
                 code, said = ended(smaller(page, words))
                 assert code in (FINE, NO), (words, said)
                 assert words[0] != "capture" or "synthetic (test stand-in): " in said
