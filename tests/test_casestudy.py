@@ -88,6 +88,17 @@ def test_the_count_is_that_of_the_shapes(name):
     assert total.hbm_bytes == sum(read + written for *_, read, written, _ in MAPPINGS[name])
 
 
+def test_splitting_changes_no_instruction_and_the_fused_up_projection_is_in_smaller_ones():
+    """Tokens per instruction: 128 in the fused kernels, 512 in mlp_up."""
+    both, split = (counted(*MAPPINGS[f"fused, {how}"][0][:3]) for how in ("both", "split"))
+    up = counted("day5", "mlp_up", UP)
+    assert repr(both.matmuls) == repr(split.matmuls)
+    tiles = (D // TILE) * (F // TILE)
+    for run, tokens in ((both, 128), (up, 512)):
+        row = rf"\[128, 128\] +\[128, {tokens}\] +{tiles * B // tokens:,} "
+        assert re.search(row, repr(run.matmuls)), run.kernel
+
+
 @pytest.mark.parametrize("name", MAPPINGS)
 def test_the_pinned_times(name):
     limit = machine.get("trn2", "lnc2").entitle(Count({"bf16": W}, Q[name]))
@@ -123,9 +134,10 @@ def test_the_pages_tables():
         line = next(line for line in STORED["entitled"].splitlines() if line.startswith(name))
         assert f"{W / bytes_:.1f} FLOP/B" in line and "T_best 218.5 us, compute binds" in line
         assert line.endswith(f"T_worst {WORST[name]:.1f} us")
-    for half, whole in (("hand-fused", "fused, both"), ("hand-unfused", "unfused, both")):
+    for half, whole, of_core in (("hand-fused", "fused, both", "{:,} B  both"),
+                                 ("hand-unfused", "unfused, both", "one core: {:,} B\n")):
         core, pair = STORED[half].split("the pair")
-        assert f"{Q[whole] // 2:,} B  both" in core and f"{Q[whole]:,} B  both" in pair
+        assert of_core.format(Q[whole] // 2) in core and f"{Q[whole]:,} B  both" in pair
     for name in ("fused, split", "unfused, split"):
         assert f"{Q[name]:,} B  both" in STORED["hand-split"]
 
@@ -166,7 +178,7 @@ def test_every_launch_fits_and_says_so():
     assert lines[0] == "a core of trn2 has 28 MiB, one of trn1 24 MiB"
     assert [line.split()[0] for line in lines[1:]] == [
         kernel for some in MAPPINGS.values() for _, kernel, *_ in some]
-    assert all("fits both" in line for line in lines[1:])
+    assert all("fits trn2 and trn1;" in line for line in lines[1:])
 
 
 # --- the page's form -----------------------------------------------------------------------------

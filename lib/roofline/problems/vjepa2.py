@@ -119,8 +119,8 @@ def tokens(frames: int, size: int, patch: int, depth: int, D: int, F: int) -> It
     "vjepa2.both",
     ask=MLP_IS + "It runs on the two cores of a pair (LNC=2). " + HALVES + " and loads all of both "
         "weight matrices. As one kernel, h and g stay on chip: how many bytes does one core move, "
-        "and how many the pair? As three kernels, each reads and writes HBM: how many does the "
-        "pair move then? Which tensors cross twice because there are two cores?",
+        "and how many the pair? As three kernels, h and g are written to HBM and read back: how "
+        "many does the pair move then? Which tensors cross twice because there are two cores?",
     fixed=SIZES, draw=_sizes)
 def both(B: int, D: int, F: int) -> Iterator[AnyPart]:
     Q = _bytes(B, D, F)["fused_both"]
@@ -148,8 +148,8 @@ def both(B: int, D: int, F: int) -> Iterator[AnyPart]:
     "vjepa2.split",
     ask=MLP_IS + "Again on a pair. " + HALVES + "; of each weight matrix it loads one half from "
         "HBM, and sends it to the other core's SBUF. Find Q of the pair as one kernel and as three "
-        "(h and g cross then), and the bytes that go from SBUF to SBUF, both ways together. A core "
-        "is to begin the up-projection before the other half has come. Along what is W_up cut?",
+        "(h and g cross then), and the bytes that go from SBUF to SBUF, both ways together. From "
+        "its own half of W_up alone, a core is to finish tiles of h. Along what is W_up cut?",
     fixed=SIZES, draw=_sizes)
 def split(B: int, D: int, F: int) -> Iterator[AnyPart]:
     weights = 2 * BYTES * D * F
@@ -163,7 +163,7 @@ def split(B: int, D: int, F: int) -> Iterator[AnyPart]:
     yield _choice("cut", "F", {
         "F": ("along F: a core gets whole columns of W_up", ""),
         "D": ("along D: a core gets whole rows of W_up",
-              "A number of h is a sum over all of D: it would need both halves."),
+              "A number of h is a sum over all of D: this half could begin it, not finish it."),
         "any": ("along either: half of the weights is half of the work",
                 "Which half of the sums can be finished with it? Look at what one sum runs over.")},
         "With whole columns a core can finish the sums of its own half of F: each runs over D.",
@@ -372,9 +372,10 @@ def scope(P: float, W: float, T: float, Q: float, second: float) -> Iterator[Any
 @problem(
     "vjepa2.saves",
     ask=TRN2_PAIR + MLP_IS + "In one kernel. Instead of loading all of the weights, each core now "
-        "loads half of them and is sent the rest. How many bytes of HBM are saved, and how long "
-        "would they take? How many bytes do the DMA engines of the pair carry before, and after? "
-        "What is T_best after it? What does the change promise for T?",
+        "loads half of them and is sent the rest, by sendrecv as it is by default. How many bytes "
+        "of HBM are saved, and how long would they take? How many bytes do the shared DMA engines "
+        "of the pair carry before, and after? What is T_best after it? What does the change "
+        "promise for T?",
     fixed=dict(ROOFS, **SIZES), units=ROOF_UNITS, draw=_sizes)
 def saves(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     Q, op = _bytes(B, D, F), MLP(B, D, F)
@@ -418,12 +419,12 @@ def saves(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
 
 @problem(
     "vjepa2.first",
-    ask="A core's matmuls cannot begin before what they need has come. In a fused MLP with D = {D} "
-        "and F = {F} in bf16 the DMA engines bring both weight matrices in and then a block of "
-        "{block} tokens of x, at {DMA} a core. How long does all of that take? If the block and "
-        "W_up are asked for before W_down, how long until the first matmul can begin? How much "
-        "less is that? W_down is needed after the first block's GELU. Which row of the ledger "
-        "grows if it has not come by then?",
+    ask="Suppose that the DMA engines bring what a core asks for in that order, at {DMA}. A fused "
+        "MLP with D = {D} and F = {F} in bf16 asks for W_up, for W_down, and then for a block of "
+        "{block} tokens of x, which its first matmul needs. How long until all of that has come? "
+        "Now it asks for W_down after the block: how long until the first matmul can begin, and "
+        "how much less is that? W_down is needed after the first block's GELU. Which row of the "
+        "ledger grows if it has not come by then?",
     fixed=dict(D=MODEL.D, F=MODEL.F, block=128, DMA=DMA), units=dict(DMA="B/s"),
     draw=lambda r: dict(zip("DF", r.choice(((512, 2048), (512, 3072), (1024, 3072), (1024, 5120),
                                             (1536, 3072))), strict=True),
