@@ -107,6 +107,9 @@ def test_the_stored_numbers():
         assert text in STORED["entitled"]
     apart = P * (3 * B * D + 3 * D * F + 6 * B * F)
     assert f"{apart:,} B" in STORED["entitled-unfused"]
+    # three projections, and the kernel of s, which reads a and u and writes s
+    row = 6 * B * D * F / rate + P * 3 * B * F / link
+    assert STORED["entitled-unfused"].rstrip().endswith(f"= {1e6 * row:.0f} us")
     assert f"scalar_element_rate  {1e6 * B * F / (128 * 1.4e9):.1f} us" in STORED[
         "entitled-engines"]
     assert f"vector_element_rate  {1e6 * 2 * B * F / (128 * 1.12e9):.1f} us" in STORED[
@@ -116,6 +119,7 @@ def test_the_stored_numbers():
     assert f"{1e3 * 6 * 4096 * D * F / (rate / 4):.2f} ms" in STORED["streamed-entitled"]
     # seven more passes of the three matrices
     assert f"{7 * 3 * FP32 * D * F:+,}" in STORED["streamed-counts"]
+    assert f"s alone {1e-6 * FP32 * 4096 * F:.1f} MB" in STORED["published-bytes"]
     for id in ("code-count", "change-counted", "streamed-code"):
         assert STORED[id].startswith("hand = code: True"), id
 

@@ -128,7 +128,7 @@ def hand(B: int, D: int, F: int) -> Iterator[AnyPart]:
     ask="The three matrices of a SwiGLU MLP in bf16. Of Qwen3-0.6B: D = {D}, F = {F}. Of "
         "Llama-3.1-8B: D = {D_large}, F = {F_large}. How many bytes are they in each (small, "
         "large)? Which share of a core's SBUF, {sbuf}, are those of the small one? Which of them "
-        "can stay beside a block of {block} tokens, D numbers of x and F of s each?",
+        "can stay beside a block of {block} tokens, with D numbers of x and F of s a token?",
     fixed=dict(D=SMALL.D, F=SMALL.F, D_large=LARGE.D, F_large=LARGE.F, sbuf=SBUF, block=128),
     units=dict(sbuf="B"),
     draw=lambda r: dict(zip(("D", "F"), r.choice(((512, 2048), (896, 4864), (1024, 3584),
@@ -207,10 +207,10 @@ def entitled(P: float, BW: float, W: float, Q: float) -> Iterator[AnyPart]:
     "day7.swiglu.engines",
     ask="A fused SwiGLU MLP, B = {B}, D = {D}, F = {F}, bf16, P = {P}. The Scalar Engine takes "
         "silu of each element of a, one element a lane and cycle: {scalar}. The Vector Engine "
-        "multiplies it with u; its rate is {vector}, and an instruction with two inputs takes "
-        "{cycles} cycles an element. How long does each need (T_scalar, T_vector)? Which of three "
-        "engines sets T_best? At which width D do the product and the matmuls take equally long "
-        "(D_even)?",
+        "multiplies it with u; its rate is {vector}. Take {cycles} cycles an element for its two "
+        "inputs. How long does silu take (T_scalar), and how long the product (T_vector)? Which of "
+        "the three engines sets T_best? At which width D do the product and the matmuls take "
+        "equally long (D_even)? Copies out of PSUM are left out.",
     fixed=dict(SIZES, P=P, scalar=FACTS["scalar_element_rate"],
                vector=FACTS["vector_element_rate"], cycles=int(FACTS["vector_two_input_cycles"])),
     units=dict(P="FLOP/s", scalar="element/s", vector="element/s"),
@@ -253,9 +253,9 @@ def engines(B: int, D: int, F: int, P: float, scalar: float, vector: float, cycl
 @problem(
     "day7.swiglu.held",
     ask="A kernel's profile has exactly the W = {W} and Q = {Q} of the hand count. P = {P}, BW = "
-        "{BW}. Suppose that T = {T}. Find the gap T - T_best, the MFU, and the share of BW that "
-        "was used over T. A kernel with half of the bytes: what would its T_best be? What does a "
-        "Q that came out exactly say about T?",
+        "{BW}. Suppose that T = {T}. Find the gap T - T_best, the MFU, and the share of BW used, "
+        "averaged over T. A kernel with the same W and half of the bytes: what would its T_best "
+        "be? What does a Q that came out exactly say about T?",
     fixed=dict(KERNEL, T=780e-6), units=dict(KERNEL_UNITS, T="s"),
     draw=lambda r: (lambda k: dict(k, T=r.choice((1.5, 1.7, 2.4, 2.8)) * max(
         k["W"] / P, k["Q"] / BW)))(_kernel(r)))
@@ -297,7 +297,7 @@ CHANGE = dict(SIZES, block=128, wider=512, T=950e-6, pipeline=450e-6)
         "and up the moving tile is a block of tokens wide, in down 512 columns of y, for each 128 "
         "tokens. How many matmul instructions are there with a block of {block} tokens (before), "
         "and of {wider} (after)? Suppose that T = {T} with the narrow block, and that the ledger's "
-        "pipeline row is {pipeline}, the same for each instruction. How much is that for one "
+        "pipeline row is {pipeline}, an equal part for each instruction. How much is that part "
         "(each)? What is T with the wider block (T_new), if nothing else changes?",
     fixed=CHANGE, units=dict(T="s", pipeline="s"),
     draw=lambda r: (lambda s: dict(s, block=128, wider=r.choice((256, 512)), **(lambda best: dict(
@@ -353,9 +353,9 @@ def change(B: int, D: int, F: int, block: int, wider: int, T: float, pipeline: f
 @problem(
     "day7.swiglu.streamed",
     ask="The same MLP in fp32, a core with P = {P} in fp32 and BW = {BW}: " + IS + ". How many "
-        "bytes are its three matrices? They do not stay in {sbuf}: the kernel takes {block} tokens "
-        "at a time and lets all three pass by once for each block. How often is that (times)? "
-        "Find Q, I, the ridge, T_best and the side.",
+        "bytes are its three matrices? They do not fit in {sbuf}: the kernel takes {block} tokens "
+        "at a time and loads all three once for each block; x and y cross once. How often are the "
+        "matrices loaded (times)? Find Q, I, the ridge, T_best and the side.",
     fixed=dict(P=P_FP32, BW=BW, B=TOKENS, D=SMALL.D, F=SMALL.F, block=BLOCK, sbuf=SBUF),
     units=dict(UNITS, sbuf="B"),
     draw=lambda r: dict(B=r.choice((2048, 3072, 6144, 8192)), block=r.choice((64, 128, 256, 512)),
@@ -377,7 +377,7 @@ def streamed(P: float, BW: float, B: int, D: int, F: int, block: int, sbuf: int,
     yield _apart(Part("times", times, "", f"B / block = {B:,} / {block:,}",
                       {"once, as if they stayed": 1, "once for every token": B,
                        "once for every 128 rows": B // TILE if block != TILE else 2 * times,
-                       "the tokens of a block": block}, label="Times they pass", exact=True))
+                       "the tokens of a block": block}, label="Times they are loaded", exact=True))
     yield _apart(Part("Q", Q, "B", f"p (2 B D + times × 3 D F) = {p} bytes × (2 × {B:,} × {D:,} + "
                       f"{times} × 3 × {D:,} × {F:,})",
                       {"weights once, as if they stayed": 2 * p * B * D + weights,
