@@ -17,7 +17,7 @@ import shlex
 import shutil
 import symtable
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,7 +52,6 @@ class Page:
     smaller   id of a cell -> text in it -> what stands there in this test
     shell     text in a command -> what stands there in this test
     says      id of a cell -> words of it with the first profiles alone -> with the others alone
-    quiet     id of a cell that uses a measured name and shows nothing of it -> on which chips
     """
 
     path: str
@@ -61,7 +60,6 @@ class Page:
     smaller: Mapping[str, Mapping[str, str]]
     shell: Mapping[str, str]
     says: Mapping[str, Mapping[str, str]]
-    quiet: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cells(self) -> list[nbformat.NotebookNode]:
@@ -71,16 +69,12 @@ class Page:
             for old, new in self.smaller.get(cell.id, {}).items():
                 assert old in cell.source, f"{self.path}, {cell.id}: {old} is not there any more"
                 cell.source = cell.source.replace(old, new)
-        assert {*self.smaller, *self.says, *self.quiet} <= {cell.id for cell in made}
+        assert {*self.smaller, *self.says} <= {cell.id for cell in made}
         return made
 
     @property
     def stored(self) -> list[nbformat.NotebookNode]:
         return nbformat.read(ROOT / self.path, 4).cells
-
-    def tells(self, cell: str, chip: str) -> bool:
-        """Whether a cell that uses a measured name has to show something of it."""
-        return chip not in self.quiet.get(cell, "").split()
 
 
 def at_first(nbytes: int, columns: int, elements: int) -> float:
@@ -99,6 +93,14 @@ SPLIT = at_first(2 * (2 * 512 * 512 + 2 * 512 * 512),  # x, y; half of both matr
                  4 * 8 * 4 * 128 + 4 * 8 * 512,  # up, for 128 tokens each; down
                  512 * (1024 + 512))  # gelu, y
 
+CONSTANT = 2 * 128 * 16  # B that each core loads besides, by the other profiles
+
+
+def found(name: str, nbytes: int) -> str:
+    """A row beside which the reader wrote nothing."""
+    return f"{name} not filled in {nbytes / 1e6:.4g} MB"
+
+
 PAGES = {
     "matmul": Page(
         "day7/matmul.ipynb", "inf2", ".",
@@ -112,7 +114,9 @@ PAGES = {
          "published-trn2": {"(op, ": "(Matmul(2048, 2048, 2048), "},
          "change-predict": {"T=...": f"T={TOGETHER}"}},
         {"2048x2048": "512x512", "rows=512": "rows=256", "columns=1024": "columns=512"},
-        {"fits": {"reload H1, as the source": "reload H2, B kept",
+        {"predicted": {found("Q_reload", 2 * (1 + 4 + 1) * 512**2):
+                       found("Q_reload", 2 * (1 + 1 + 1) * 512**2 + CONSTANT)},
+         "fits": {"reload H1, as the source": "reload H2, B kept",
                   "block H1, as the source": "block H2, B kept"},
          "verdict": {"Q of reload: H1, as the source": "Q of reload: H2, B kept"},
          "change-verdict": {"T held": "T not held"},
@@ -125,7 +129,8 @@ PAGES = {
          "change-predict": {"T=...": f"T={WIDE}"}},
         {"1024x2048": "512x512", "1024x3072": "512x1024", "3072x1024": "1024x512",
          "1024x4096": "512x1024"},
-        {"four-held": {"Q held, to the byte": "Q not held: +4,096 B read"},
+        {"measured-beside": {found("Q", 4 * 1024**2): found("Q", 4 * 1024**2 + CONSTANT)},
+         "four-held": {"Q held, to the byte": "Q not held: +4,096 B read"},
          "change-verdict": {"yours: T held": "yours: T not held",
                             "the rule: T not held": "the rule: T held"},
          "streamed-counts": {"Q held, to the byte": "reload saved by the compiler"}}),
@@ -135,7 +140,8 @@ PAGES = {
          "predict-split": {"T=...": f"T={SPLIT}"}},
         {"1024x2048": "512x1024", "1024x4096": "512x1024", "4096x1024": "1024x512",
          "4096x2048": "1024x1024"},
-        {"split-against": {"T held": "T not held"},
+        {"split-against": {found("Q", 4 * 1024**2): found("Q", 4 * 1024**2 + 2 * CONSTANT),
+                           "T held": "T not held"},
          "next-verdict": {"down_last: no difference": "down_last: slower"},
          "verdict-decisions": {"fused, weights both: faster": "fused, weights both: slower",
                                "fused, weights split: faster": "fused, weights split: slower"},
@@ -286,7 +292,7 @@ def rows(run: nki.Run, otherwise: bool = False) -> list[list[Any]]:
     """
     made: list[list[Any]] = []
     for trace in run.cores:
-        own: list[Any] = [["dma", 2 * 128 * 16, 0, 128, "constant"]] * otherwise
+        own: list[Any] = [["dma", CONSTANT, 0, 128, "constant"]] * otherwise
         loaded = set()
         for record in trace:
             row = fake_nki._row(record)
@@ -410,12 +416,12 @@ def follows(of: SimpleNamespace) -> None:
     """What hangs on a measurement comes out otherwise with other profiles; all else stays."""
     page, first, again = of.page, of.first, of.again
     which = dependent(of.cells)
-    telling = [cell for cell in which if first.told[cell].strip() and page.tells(cell, of.chip)]
+    telling = [cell for cell in which if first.told[cell].strip()]
     figures = [cell for cell in telling if cell in first.figures]
     assert len(telling) >= 12 and len(figures) >= 2
     assert [cell for cell in telling if first.told[cell] == again.told[cell]] == []
     assert [cell for cell in figures if first.drawn(cell) == again.drawn(cell)] == []
-    still = [cell for cell in first.told if cell not in which or not page.tells(cell, of.chip)]
+    still = [cell for cell in first.told if cell not in which]
     assert [cell for cell in still if first.told[cell] != again.told[cell]] == []
     assert [cell for cell in still if first.drawn(cell) != again.drawn(cell)] == []
     for cell, words in page.says.items():
@@ -513,7 +519,7 @@ def test_off_the_device_the_model_says_that_it_is_one(name, monkeypatch):
     assert run.told[cells[0].id].startswith("replay: ")
     assert {one.kind for one in run.measurements} == {"modelled"}
     which = dependent(cells)
-    telling = [cell for cell in which if run.told[cell].strip() and page.tells(cell, page.chip)]
+    telling = [cell for cell in which if run.told[cell].strip()]
     stored = {cell.id: cell_text(cell) for cell in page.stored if cell.cell_type == "code"}
     for texts in (run.told, stored, {cell: run.figures.get(cell, "model") for cell in telling}):
         assert [cell for cell in telling if "model" not in texts[cell]] == []
