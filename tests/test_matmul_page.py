@@ -209,6 +209,16 @@ def test_in_the_model_what_leaves_fill_turns_up_elsewhere():
     assert ledgers[0].t_best == ledgers[1].t_best
 
 
+def test_the_first_idea_is_tried_with_the_row_that_lost_most():
+    """Whichever that is on the reader's chip: of two rows, in ns, the other one."""
+    names = {**vars(page()), "change": {"fill": -1000.0, "wait for DMA": -5000.0},
+             "lost": "wait for DMA"}
+    told = execute(names, "change-naive")["change-naive"]
+    assert "wait for DMA changed by -5 us" in told
+    assert names["naive"].T == pytest.approx(page().made["once"].time - 5e-6)
+    assert page().lost == min(page().change.causes, key=lambda cause: page().change[cause])
+
+
 # --- the page -------------------------------------------------------------------------------------
 
 ORDER = ["h-hand-count", "h-the-code-s-count", "h-entitlement", "h-two-hypotheses-about-q",

@@ -48,8 +48,8 @@ def _scaled(r: Any) -> dict[str, float]:
     "day7.matmul.work",
     ask=SQUARE + "One matmul instruction takes a stationary tile of A, 128 × 128, and a moving "
         "tile of B, 128 × 512. How many FLOPs is one instruction (each)? How many instructions "
-        "does the op take (times)? What is W? How long does it take at P = {P}? Which mapping has "
-        "the smallest W?",
+        "does the op take (times)? What is W, and how long does it take at P = {P}? Which mapping "
+        "has the smallest W?",
     fixed=dict(n=N, P=PEAK), units=dict(P="FLOP/s"),
     draw=lambda r: dict(n=r.choice((1024, 1536, 3072, 4096))))
 def work(n: int, P: float) -> Iterator[AnyPart]:
@@ -120,8 +120,8 @@ def c_stays(n: int, rows: int, columns: int) -> Iterator[AnyPart]:
     "day7.matmul.once",
     ask=SQUARE + "All of B is loaded once and stays. A passes in blocks of {block} rows: a block "
         "is loaded tile by tile of K, each load 128 × {block}. C leaves in rows of tiles, 128 × "
-        "{n}. Find the bytes of one load of A, how many there are, Q and I. What is on chip at "
-        "once: B, one block of A and one row of C? Which share is that of an SBUF of {sbuf}?",
+        "{n}. Find the bytes of one load of A, how many there are, Q and I. How many bytes do B, "
+        "one block of A and one row of tiles of C take in SBUF? Which share of {sbuf} is that?",
     fixed=dict(n=N, block=512, sbuf=SBUF), units=dict(sbuf="B"),
     draw=lambda r: dict(n=r.choice((1024, 1536, 2560)), block=r.choice((128, 256, 512))))
 def once(n: int, block: int, sbuf: float) -> Iterator[AnyPart]:
@@ -151,7 +151,7 @@ def once(n: int, block: int, sbuf: float) -> Iterator[AnyPart]:
                       {ELEMENTS: resident / P, "B left out": resident - matrix,
                        "all of A in place of a block": 2 * matrix + P * TILE * n,
                        "all of C in place of one row": 2 * matrix + P * n * block,
-                       "4 bytes a number, as in fp32": 2 * resident}, label="On chip at once"))
+                       "4 bytes a number, as in fp32": 2 * resident}, label="In SBUF at once"))
     yield _share("share", resident, sbuf, f"resident / sbuf = {byte(resident)} / {byte(sbuf)}\n"
                  f"{mebi(resident)} of {mebi(int(sbuf))}.", "Share of SBUF",
                  {"B alone": matrix / sbuf, "A, B and C, all of each": 3 * matrix / sbuf},
@@ -228,10 +228,10 @@ def engines(P: float, BW: float, DMA: float, W: float, Q_1: float, Q_2: float, Q
 @problem(
     "day7.matmul.hypotheses",
     ask=SQUARE + "The source loads each byte of A {r_A} times, each of B {r_B} times, and stores C "
-        "once. A compiler may keep on chip what the source loads again. How many bytes are left if "
-        "it keeps all of A and reloads B (Q_A), if it keeps all of B and reloads A (Q_B), and if "
-        "it keeps both (Q_AB)? Suppose that a profile says {seen}. Which share of all the reloads "
-        "was saved? And a modelled profile, made from the source: what does it decide?",
+        "once. What is Q if the compiler keeps all of A on chip and reloads B (Q_A), if it keeps B "
+        "and reloads A (Q_B), and if it keeps both (Q_AB)? Suppose that a profile says {seen}. "
+        "Which share of all the bytes loaded again was saved? And what does a modelled profile, "
+        "made from the source, decide?",
     fixed=dict(n=N, r_A=4, r_B=16, seen=110e6), units=dict(seen="B"),
     draw=lambda r: (lambda n, r_A, r_B, part: dict(
         n=n, r_A=r_A, r_B=r_B, seen=round(2 * n * n * (3 + (r_A + r_B - 2) * part), -5)))(
@@ -247,9 +247,11 @@ def hypotheses(n: int, r_A: int, r_B: int, seen: float) -> Iterator[AnyPart]:
     if abs(seen / Q - 1) < 0.02:
         raise ValueError("seen is what the source says: nothing was saved")
     matrix = P * n * n
-    for name, kept, r in (("Q_A", "A", (1, r_B)), ("Q_B", "B", (r_A, 1)), ("Q_AB", "both", (1, 1))):
+    for name, kept, r, times in (("Q_A", "A", (1, r_B), "1 + r_B"),
+                                 ("Q_B", "B", (r_A, 1), "r_A + 1"),
+                                 ("Q_AB", "both", (1, 1), "1 + 1")):
         value = op.reloaded(*r).hbm_bytes
-        yield _apart(Part(name, value, "B", "p n n (r_A + r_B + 1) = "
+        yield _apart(Part(name, value, "B", f"p n n ({times} + 1) = "
                           f"{P} bytes × {n:,} × {n:,} × ({r[0]} + {r[1]} + 1)",
                           {"what the source says": Q, NO_C: value - matrix,
                            "the operand that stays left out, though it crosses once":
@@ -275,11 +277,12 @@ def hypotheses(n: int, r_A: int, r_B: int, seen: float) -> Iterator[AnyPart]:
 
 @problem(
     "day7.matmul.published_bytes",
-    ask="Published, of a trn1 core: a matmul of {n} × {n} × {n} in bf16 took {T}, by its rate, and "
-        "moved {seen} in {transfers} DMA transfers. It is described as one row tile at a time, "
-        "with A and B streamed: {rows} rows of A stay, and all of B passes by them. What Q has "
-        "such code? What is the least Q? Which share of the reloads was saved? How large is a "
-        "transfer on average, and how many bytes a second moved? Which hypothesis fits, within 1%?",
+    ask="Published, of a trn1 core: a matmul of {n} × {n} × {n} in bf16 took {T}, as its rate "
+        "says, and moved {seen} in {transfers} DMA transfers. It is described as one row tile at a "
+        "time, with A and B streamed. Read that as: {rows} rows of A stay while all of B passes "
+        "by. What is Q of such code, and what is the least Q? Which share of the bytes loaded "
+        "again was saved? How large is a transfer on average, and how many bytes a second moved? "
+        "Which hypothesis fits, within 1%?",
     fixed=dict(n=4096, rows=128, seen=631.3e6, transfers=247_017, T=3753.1e-6),
     units=dict(seen="B", T="s"))
 def published_bytes(n: int, rows: int, seen: float, transfers: int, T: float) -> Iterator[AnyPart]:
@@ -327,11 +330,11 @@ def published_bytes(n: int, rows: int, seen: float, transfers: int, T: float) ->
 @problem(
     "day7.matmul.same_work",
     ask="Published, of one trn2 core, P = {P} and BW = {BW}: kernels for one bf16 matmul, W = {W}. "
-        "In the slowest the loads stand in the innermost loop, with one buffer: {slow}. The "
-        "fastest takes {fast}. (Both are worked out from a published utilisation.) Which share of "
-        "P does each reach? A block of C, 512 × 512, is all that the slowest keeps, as this course "
-        "reads its description: Q = {Q}. Find T_worst, with no overlap at all, and how much of "
-        "{slow} is beyond it. In which row of a ledger do you look for the slowest? And for a "
+        "The slowest takes {slow}: it loads in the innermost loop, into one buffer. The fastest "
+        "takes {fast}. (Both are worked out from a published utilisation.) Which share of P does "
+        "each reach? As this course reads its description, the slowest keeps only a block of C, "
+        "512 × 512, so Q = {Q}. Find its T_worst, with no overlap at all, and how much of {slow} "
+        "is beyond it. In which row of a ledger would you look for that? And in which for a "
         "kernel with A and B in SBUF and one group of PSUM banks, where matmuls and copies out of "
         "PSUM wait for each other?",
     fixed=dict(TRN2, W=W, Q=float(OP.reloaded(4, 4).hbm_bytes), slow=1365.4e-6, fast=240.3e-6),
@@ -373,12 +376,13 @@ def same_work(P: float, BW: float, W: float, Q: float, slow: float, fast: float,
 
 @problem(
     "day7.matmul.arrive",
-    ask=SQUARE + "All of B is loaded, 128 × {n} at a time, and a block of A, 128 × {block} at a "
-        "time; the DMA engines move {DMA} in all, one load after the other. The loads of A and B "
-        "take turns, where before all of B came first: how much sooner can the first matmul start? "
-        "When have B and the block of A arrived, in either order? How long do the matmuls of the "
-        "first row of C, 128 × {n}, take at P = {P} (row)? So when is this row done if B comes "
-        "first, and when if they take turns? What is gained? What would gain more?",
+    ask=SQUARE + "A row of C, 128 × {n}, takes {n} / 128 steps over K; each needs one load of B, "
+        "128 × {n}, and one of a block of A, 128 × {block}. The DMA engines move {DMA} in all, one "
+        "load after the other. Before, all of B came first; now the loads of A and B take turns. "
+        "How much sooner can the first matmul start? When are B and the block of A there, in "
+        "either order? How long do the matmuls of the first row of C take at P = {P} (row)? So "
+        "when is this row done with B first, and when with turns? What is gained? What would gain "
+        "more?",
     fixed=dict(n=N, block=512, P=PEAK, DMA=DMA), units=dict(P="FLOP/s", DMA="B/s"),
     draw=lambda r: dict(n=r.choice((1536, 2560, 3072)), block=r.choice((128, 256)),
                         DMA=r.choice((180e9, 220e9, 272e9))))
