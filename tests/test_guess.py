@@ -122,3 +122,9 @@ def test_a_table_stays_as_it_was_written():
     table = Transfers(read=rows)
     rows["a"] = (256, 9)
     assert table.read_bytes == 256 * 8
+
+
+def test_what_floats_leave_is_no_change():
+    same = 0.1 + 0.2  # 0.30000000000000004
+    said = Guess(T=same).verdict(same, 0.3)
+    assert said == "T held: it changed by 0 s, the prediction is 0 s off"

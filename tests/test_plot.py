@@ -16,7 +16,7 @@ from roofline import machine, plot
 from roofline.count import Count
 from roofline.machine import Ceiling, Machine, Spec
 from roofline.plot import PlotError, Point, Series
-from roofline.plot.canvas import _ON_PAPER, HEIGHT, INK, WIDTH, _columns
+from roofline.plot.canvas import _ON_PAPER, HEIGHT, INK, WIDTH, Canvas, _columns, _touch
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -254,6 +254,23 @@ def test_labels_keep_apart_at_random(seed):
     points = [Point(f"p{i}" * r.randint(1, 6), 10 ** r.uniform(-1, 3.5), 10 ** r.uniform(9, 13.8),
                     r.choice(plot.KINDS)) for i in range(10)]
     check_labels(toy(*points, ceilings=r.random() < 0.5), points)
+
+
+def test_no_way_to_a_label_crosses_another_one(monkeypatch):
+    """Two marks close under the roof, less than a label apart: the second one's stands below."""
+    drawn = []
+
+    class Kept(Canvas):
+        def finish(self):
+            drawn.append(self)
+            return super().finish()
+
+    monkeypatch.setattr(plot, "Canvas", Kept)
+    points = [Point("ours, inf2", 230.4, 19.9e12, "modelled"),
+              Point("F01, trn1", 342.8, 18.3e12, "published")]
+    plot.roofline(machine.get("inf2"), points, dtype="fp32")._repr_html_()
+    assert drawn and all(c.leaders for c in drawn)
+    assert not [way for c in drawn for way in c.leaders for box in c.texts if _touch(way, box)]
 
 
 def test_labels_of_a_curve_keep_apart():

@@ -96,7 +96,7 @@ class Guess:
                                  f"got {value!r}. Give what came of a run")
         if mine is ...:
             return f"{name}: no prediction, so none held. Write one before you look"
-        miss, change = mine - after, after - before
+        miss, change = _less(mine, after), _less(after, before)
         held = abs(miss) <= max(NEAR * abs(change), SMALL * abs(before))
         return (f"{name} {'held' if held else 'not held'}: it changed by "
                 f"{units.amount(change, unit)}, the prediction is {units.amount(miss, unit)} off")
@@ -145,6 +145,11 @@ def _words(name: str, value: Any) -> str:
         raise GuessError(f"Guess: {name}: expected words, got {value!r}. A number's name begins "
                          f"with its symbol, one of {', '.join(SYMBOLS)}")
     return value
+
+
+def _less(a: float, b: float) -> float:
+    """a - b; 0 where it is what floats leave of two that are the same."""
+    return 0.0 if math.isclose(a, b, rel_tol=1e-12) else a - b
 
 
 def _finite(value: Any) -> bool:

@@ -253,6 +253,7 @@ class _Roofline:
         # Labels from the top down, so that a column of them keeps the order of its marks.
         ranked = sorted(enumerate(self.points, start=1), key=lambda item: -self.height(item[1]))
         marks = [(p.intensity, self.height(p)) for _, p in ranked]
+        c.below(marks)
         for (n, p), mark, spots in zip(ranked, marks, c.around(marks), strict=True):
             share = f", {_share(p.rate, self.entitled(p, p.intensity), 2)}" if p.rate else ""
             c.label((short(p.label) + share, short(p.label), short(p.label, 12), f"#{n}"), spots,

@@ -282,6 +282,10 @@ class Canvas:
                                5 + 13 * k, "center", 0.0)
                               for k in range(3) for i in range(-4, 5) if width < x1 - x0 - 6]
 
+    def below(self, marks: Sequence[Xy]) -> None:
+        """Keep the way down from each mark clear, at a cost: its label may have to stand there."""
+        self.lines += [((x, y - 6), (x, y - 20)) for x, y in map(self.px, marks)]
+
     def label(self, texts: Sequence[str], spots: Spots, colour: str = INK,
               leader: Xy | None = None) -> str:
         """Write the first of `texts` that finds room, at its cheapest spot; return it, or ""."""
