@@ -34,6 +34,7 @@ from roofline import device, nki, profile
 from roofline.__main__ import main
 from roofline.commands.answer import FINE, NO, NOWHERE
 from roofline.device import runner, store
+from roofline.units import show
 
 Capture = Callable[..., store.Recording]
 # Its columns a second fit fp32, too.
@@ -52,6 +53,7 @@ class Page:
     smaller   id of a cell -> text in it -> what stands there in this test
     shell     text in a command -> what stands there in this test
     says      id of a cell -> words of it with the first profiles alone -> with the others alone
+    roofline  id of the cell with the page's marks, and from its names the launches of each mark
     """
 
     path: str
@@ -60,6 +62,7 @@ class Page:
     smaller: Mapping[str, Mapping[str, str]]
     shell: Mapping[str, str]
     says: Mapping[str, Mapping[str, str]]
+    roofline: tuple[str, Callable[[Mapping[str, Any]], list[list[device.Measurement]]]]
 
     @property
     def cells(self) -> list[nbformat.NotebookNode]:
@@ -120,7 +123,8 @@ PAGES = {
                   "block H1, as the source": "block H2, B kept"},
          "verdict": {"Q of reload: H1, as the source": "Q of reload: H2, B kept"},
          "change-verdict": {"T held": "T not held"},
-         "change-naive": {"T held": "T not held"}}),
+         "change-naive": {"T held": "T not held"}},
+        ("roofline", lambda names: [[one] for one in names["made"].values()])),
     "swiglu": Page(
         "day7/swiglu.ipynb", "inf2", ".",
         {"the-shapes": {"= 2048, card.D, card.F, 2": "= 512, 512, 1024, 2"},
@@ -133,7 +137,8 @@ PAGES = {
          "four-held": {"Q held, to the byte": "Q not held: +4,096 B read"},
          "change-verdict": {"yours: T held": "yours: T not held",
                             "the rule: T not held": "the rule: T held"},
-         "streamed-counts": {"Q held, to the byte": "reload saved by the compiler"}}),
+         "streamed-counts": {"Q held, to the byte": "reload saved by the compiler"}},
+        ("placed", lambda names: [[names["made"]]])),
     "vjepa2": Page(
         "casestudy/vjepa2_mlp.ipynb", "trn2", "casestudy",
         {"sizes": {"16 // 2 * (256 // 16) ** 2, model.D, model.F, 2": "1024, 512, 1024, 2"},
@@ -145,7 +150,8 @@ PAGES = {
          "next-verdict": {"down_last: no difference": "down_last: slower"},
          "verdict-decisions": {"fused, weights both: faster": "fused, weights both: slower",
                                "fused, weights split: faster": "fused, weights split: slower"},
-         "verdict-gap": {"the shortest is fused, split": "the shortest is unfused, split"}}),
+         "verdict-gap": {"the shortest is fused, split": "the shortest is unfused, split"}},
+        ("roofline", lambda names: list(names["made"].values())[:2])),
 }
 
 
@@ -431,6 +437,23 @@ def follows(of: SimpleNamespace) -> None:
             assert after in texts[1] and after not in texts[0], (cell, *texts)
 
 
+def marked(of: SimpleNamespace) -> None:
+    """Marks stand at W / T; hollow ones at W over the bytes that moved, where those are others."""
+    cell, launches = of.page.roofline
+    for run, hollow in ((of.first, False), (of.again, True)):
+        rows = [line for line in run.told[cell].splitlines() if "  measured  " in line]
+        full = [line for line in rows if "at the bytes moved" not in line]
+        beside = [line for line in rows if line not in full]
+        marks = launches(run.names)
+        assert len(full) == len(marks) and len(beside) == hollow * len(marks)
+        for i, some in enumerate(marks):
+            W, T = sum(one.count.flops for one in some), sum(one.time for one in some)
+            moved = sum(one.profile.summary[f"hbm_{way}_bytes"] for one in some
+                        for way in ("read", "write"))
+            assert f" {show(W / T, 'FLOP/s')} " in full[i]
+            assert not hollow or f" {show(W / moved, 'FLOP/B')} " in beside[i]
+
+
 def test_every_launch_is_captured(ran):
     """The second execution, after the gate; each once."""
     measured(ran)
@@ -444,6 +467,7 @@ def test_every_launch_is_captured(ran):
 
 def test_it_follows_its_profiles(ran):
     follows(ran)
+    marked(ran)
 
 
 def test_a_replay_is_the_same_page(ran):
@@ -461,6 +485,7 @@ def test_it_follows_the_chip(name, chip, tmp_path):
     of = twice(tmp_path, PAGES[name], chip, lambda call, **how: at_once(call, chip))
     measured(of)
     follows(of)
+    marked(of)
 
 
 def test_a_wrong_result_stops_the_page(tmp_path):
