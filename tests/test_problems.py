@@ -9,7 +9,9 @@ import math
 import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import cache
+from importlib import import_module
 from itertools import pairwise, takewhile
+from pkgutil import iter_modules
 
 import pytest
 
@@ -111,12 +113,13 @@ def roundings(value: float) -> list[str]:
 # --- the bank -----------------------------------------------------------------------------------
 
 def test_every_problem_of_every_module_is_in_the_bank():
-    modules = [m for name, m in vars(problems).items() if re.fullmatch(r"day\d", name)]
+    modules = [import_module(f"{problems.__name__}.{found.name}")
+               for found in iter_modules(problems.__path__)]
     ids = [id for module in modules for id in module.PROBLEMS]
     assert sorted(ids) == sorted(BANK) and len(set(ids)) == len(ids)
     for module in modules:
-        day = module.__name__.rpartition(".")[2]
-        assert all(id.startswith(day + ".") for id in module.PROBLEMS)
+        page = module.__name__.rpartition(".")[2].replace("_", ".")
+        assert all(id.startswith(page + ".") for id in module.PROBLEMS)
 
 
 @every_problem
