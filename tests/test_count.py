@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.count import Count
+from roofline.count import Count, Transfers
 
 whole = st.integers(0, 10**15)
 counts = st.builds(Count, st.dictionaries(st.sampled_from(["bf16", "fp32", "fp8"]), whole),
@@ -58,3 +58,9 @@ def test_is_frozen():
 def test_reads_as_one_line():
     assert repr(Count({"fp32": 2000}, 8000)) == (
         "W 2,000 FLOP, Q 8,000 B, I 0.25 FLOP/B (8,000 read, 0 written)")
+
+
+def test_integers_of_numpy_do_not_wrap():
+    np = pytest.importorskip("numpy")
+    table = Transfers(read={"x": (np.int32(2**30), np.int32(8))})
+    assert table.read_bytes == 2**33 and "8,589,934,592 B" in repr(table)

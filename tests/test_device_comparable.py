@@ -308,7 +308,7 @@ def test_the_table_at_a_glance():
     assert line.split()[:8] == ["M08", "trn2", "derived", "bf16", "1.365", "ms", "12.58", "16.0%"]
     assert f"{1e3 * model:.3f} ms" in line and f"{error:+.1%}" in line
     text = " ".join(repr(found).split())
-    assert ("the same W in 6 kernels, M08, M05, M06, M03, M09, M01: "
+    assert ("the same W in 6 runs, M08, M05, M06, M03, M09, M01: "
             "16.0, 59.5, 82.9, 86.7, 89.5, 90.9 % of P") in text
     assert "no model of M03: compiler output: no kernel" in text
     assert f"model of M08 off by more than 15%: {report.WHY['M08']}" in text
@@ -332,3 +332,16 @@ def test_a_row_by_itself(everything):
     text = " ".join(repr(everything["M08"]).split())
     assert "its source left out of the fit" in text and "missed by more than 15%: one load" in text
     assert everything[0].id == "M08" and everything.row("F01").id == "F01"
+
+
+def test_a_model_of_other_bytes_says_so():
+    """With 512 rows of A that stay B comes 8 times in M16's. F02's is as profiled."""
+    larger = device.published_kernels(ops.Matmul(4096, 4096, 4096), "trn1")["M16"]
+    Q = 2 * 4096 * 4096 * (1 + 4096 // 512 + 1)
+    assert larger.modelled_bytes == Q == 335_544_320 and larger.moved == 269_500_000
+    told = " ".join(repr(device.published_kernels(ops.Matmul(4096, 4096, 4096), "trn1")).split())
+    assert "model of M16: its kernel moves 335.5 MB, the published one 269.5 MB" in told
+    mlp = device.published_kernels(ops.SwiGLU(4096, 1024, 3072, dtype="fp32"))
+    assert mlp["F04"].modelled_bytes is None
+    # x and y once, the three matrices once for each 256 tokens
+    assert mlp["F02"].modelled_bytes == 4 * (2 * 4096 * 1024 + 16 * 3 * 1024 * 3072)

@@ -128,3 +128,32 @@ def test_what_floats_leave_is_no_change():
     same = 0.1 + 0.2  # 0.30000000000000004
     said = Guess(T=same).verdict(same, 0.3)
     assert said == "T held: it changed by 0 s, the prediction is 0 s off"
+
+
+def test_a_share_without_its_percent_is_refused():
+    assert Guess(share="75 %").share == Guess(share=0.75).share == 0.75
+    assert Guess(share_of_P="0.9").share_of_P == 0.9 and Guess(share="300 %").share == 3
+    for lost in ("75", 75):
+        with pytest.raises(GuessError, match=r"share: .*got 75\. Write it with its %"):
+            Guess(share=lost)
+
+
+def test_words_are_the_same_however_they_stand():
+    mine = Guess(order="Once,block,  reload", row="wait for DMA")
+    found = {row[0]: row[3] for row in mine.against(order="once, block, reload",
+                                                    row="wait for dma").rows[1:]}
+    assert found == {"order": "the same", "row": "the same"}
+    assert mine.against(order="block, once, reload").rows[1][3] == "another"
+
+
+def test_a_miss_has_its_sign():
+    """Predicted 3 ms, came 3.1: 0.1 ms too little."""
+    assert "the prediction is -100 us off" in Guess(T="3 ms").verdict(2e-3, 3.1e-3)
+    assert "the prediction is 100 us off" in Guess(T="3.2 ms").verdict(2e-3, 3.1e-3)
+    assert "changed by -1 ms" in Guess(T="1 ms").verdict(2e-3, 1e-3)
+
+
+def test_a_long_name_stays_on_the_page():
+    mine = Guess(**{"row_" * 40: "fill"})
+    assert max(map(len, (*repr(mine).splitlines(),
+                         *repr(mine.against(**{"row_" * 40: "idle"})).splitlines()))) <= 98

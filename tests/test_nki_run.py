@@ -1125,6 +1125,12 @@ def test_transposes_are_no_matmuls():
     assert size.flops == 2 * 64 * 96 * 64
 
 
+def test_what_moves_nothing_has_its_row():
+    still = Count({"bf16": 8})
+    assert repr(nki.compare(Count({"bf16": 8}, 16, 16), None, still)).splitlines()[5].split()[
+        1:] == ["FLOP/B", "0.25", "inf"]
+
+
 def test_matmuls_are_instructions_times_a_size():
     run = nki.run(matmul, A, B, data=False)
     assert sum(row.flops for row in run.matmuls) == run.count.flops

@@ -119,7 +119,8 @@ class Transfers:
                     raise CountError(
                         f"Transfers: {way}: {name}: expected (bytes of one transfer, times), two "
                         f"whole numbers >= 0, got {pair!r}. Divide with //")
-            object.__setattr__(self, way, MappingProxyType(dict(table)))
+            object.__setattr__(self, way, MappingProxyType(  # Python's own integers: none wraps
+                {name: (int(size), int(times)) for name, (size, times) in table.items()}))
 
     @property
     def read_bytes(self) -> int:

@@ -20,6 +20,7 @@ SYMBOLS = {"W": "FLOP", "Q": "B", "I": "FLOP/B", "T": "s", "BW": "B/s", "rate": 
            "share": "", "SBUF": "B"}
 BLANK = "not filled in"
 WORDS = 32  # characters of a guess in words that a table shows
+MOST = 2.0  # a bare share above it has lost its %
 NEAR, SMALL = 0.25, 0.01  # of the change, of the whole: a prediction that is off by less has held
 
 
@@ -74,7 +75,8 @@ class Guess:
 
         Raises GuessError for a name that is not in the guess.
         """
-        rows = [(name, _told(name, mine), _told(name, value), _off(name, mine, value))
+        rows = [(printable(name, WORDS), _told(name, mine), _told(name, value),
+                 _off(name, mine, value))
                 for name, value in found.items() for mine in (self._of(name),)]
         return Beside([("", "yours", f"found, {kind}" if kind else "found", "off"), *rows])
 
@@ -102,7 +104,7 @@ class Guess:
                 f"{units.amount(change, unit)}, the prediction is {units.amount(miss, unit)} off")
 
     def __repr__(self) -> str:
-        return "\n".join(aligned([(name, _told(name, value))
+        return "\n".join(aligned([(printable(name, WORDS), _told(name, value))
                                   for name, value in self._expected.items()] or [("nothing", "")]))
 
 
@@ -118,7 +120,12 @@ class Beside:
 
 def _unit(name: str) -> str | None:
     """Of a name's symbol; None where it has none, so is in words."""
-    return SYMBOLS.get(name.partition("_")[0])
+    return SYMBOLS.get(_symbol(name))
+
+
+def _symbol(name: str) -> str:
+    """What stands before the first "_"."""
+    return name.partition("_")[0]
 
 
 def _number(name: str, value: Any, unit: str) -> float:
@@ -128,6 +135,10 @@ def _number(name: str, value: Any, unit: str) -> float:
     except units.UnitError as error:
         raise GuessError(f"Guess: {name}: {error}. Write it as in {name}={_example(unit)}"
                          ) from None
+    if _symbol(name) == "share" and number > MOST and not (
+            isinstance(value, str) and "%" in value):
+        raise GuessError(f"Guess: {name}: expected a share, such as '75 %' or 0.75, got {value}. "
+                         "Write it with its %")
     if number < 0:
         raise GuessError(f"Guess: {name}: expected a number >= 0, got {value}. Write it as in "
                          f"{name}={_example(unit)}")
@@ -165,7 +176,7 @@ def _told(name: str, value: Any) -> str:
         return "unknown"
     if unit is None:
         return printable(value, WORDS)
-    symbol = name.partition("_")[0]
+    symbol = _symbol(name)
     if symbol == "SBUF":
         return units.mebi(value, 4)  # a capacity
     if symbol == "share" and _finite(value):
@@ -173,12 +184,17 @@ def _told(name: str, value: Any) -> str:
     return units.amount(value, unit)
 
 
+def _parts(words: str) -> list[str]:
+    """Words that make the same guess: however blanks, commas and capitals stand."""
+    return words.casefold().replace(",", " ").split()
+
+
 def _off(name: str, mine: Any, value: Any) -> str:
     """How far a guess is off, in %; of words and of 0, whether it is the same; "" where unknown."""
     if mine is ... or value is None:
         return ""
     if _unit(name) is None:
-        same = mine.strip().casefold() == str(value).strip().casefold()
+        same = _parts(mine) == _parts(str(value))
     elif not _finite(value):
         return ""
     elif value:

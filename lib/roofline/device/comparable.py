@@ -32,6 +32,7 @@ LEFT_OUT = {
 }
 # fp32 GEMMs that ran as three bf16 products: one of so many equal GEMMs of the row. Their P is that
 # of the mix: useful W over the time that the Tensor Engine needs for what it is given.
+BYTES_APART = 0.01  # a model whose kernel moves other bytes than the published one says so
 SPLIT = {"F04": 3, "F11": 1, "F13": 1}
 STATED = {
     "rate": "worked out from a published rate",
@@ -141,6 +142,11 @@ class PublishedKernel:
         The model's constants are fitted to this row among others.
         """
         return None if self.why_not else _modelled(self.id)
+
+    @property
+    def modelled_bytes(self) -> int | None:
+        """Bytes at HBM of the kernel that the model ran in its place; None without a model."""
+        return None if self.why_not else report.moved(table.rows()[self.id])
 
     @property
     def error(self) -> float | None:
@@ -255,7 +261,7 @@ class PublishedKernels(Sequence[PublishedKernel]):
             same = [row for row in self.rows if _group(row) == name]
             if len(same) > 1:
                 shares = ", ".join(f"{100 * row.share:.1f}" for row in same)
-                told.append(f"the same W in {len(same)} kernels, {', '.join(r.id for r in same)}: "
+                told.append(f"the same W in {len(same)} runs, {', '.join(r.id for r in same)}: "
                             f"{shares} % of P")
         told += [f"{row.id} moved {row._moved}, where the least Q gives "
                  f"{units.show(row.least.intensity, 'FLOP/B')}"
@@ -272,6 +278,11 @@ class PublishedKernels(Sequence[PublishedKernel]):
         if any(not row.why_not for row in self.rows):
             told.append("model: by the row's clock, fitted to these rows too; left out: the error "
                         "where the row's source had no part in the fit")
+        for row in self.rows:
+            other = row.modelled_bytes
+            if row.moved and other and abs(other / row.moved - 1) > BYTES_APART:
+                told.append(f"model of {row.id}: its kernel moves {units.show(other, 'B', 4)}, the "
+                            f"published one {units.show(row.moved, 'B', 4)}")
         told += [f"model of {row.id} off by more than {row.target:.0%}: {row.missed}"
                  for row in self.rows if row.missed]
         told += [f"no model of {row.id}: {row.why_not}" for row in self.rows if row.why_not]

@@ -126,6 +126,11 @@ def modelled(row: Row, given: Mapping[str, float] | None = None, without: Sequen
     return 1e-9 * total
 
 
+def moved(row: Row) -> int:
+    """Bytes at HBM of the kernel that stands for a row: its source's, whatever was published."""
+    return round(sum(share * run.count.hbm_bytes for share, run in _counted(row.id)))
+
+
 def target(row: Row) -> float:
     """How far the model may be from a row, in seconds."""
     allowed = TARGETS.get(row.kind, OTHERS) * row.time_us
