@@ -53,8 +53,8 @@ def matmul(a, b, block=512, together=False):
     r_A, r_B  1 and 1
     HBM       p (MK + KN) read, p MN written
     On chip   p KN / 128 bytes per partition for B, p K block / 128 for the block of A
-    Order     k outside n, so the first row of C starts with the first rows of B, and every
-              stationary tile serves N / 512 matmuls in a row
+    Order     k outside n: a stationary tile serves N / 512 matmuls in a row. All of B is asked for
+              before any of A; with `together` the first row of C starts with the first rows of B
     """
     K, M = a.shape
     N = b.shape[1]
