@@ -39,9 +39,14 @@ def upto(last: str, given: dict[str, str] | None = None) -> tuple[dict[str, Any]
 
 
 @functools.cache
+def ended() -> tuple[dict[str, Any], dict[str, str]]:
+    """The page's names at its end, and what its cells told."""
+    return execute(CELLS, {}, {})
+
+
 def whole() -> dict[str, Any]:
     """The page's names at its end."""
-    return execute(CELLS, {}, {})[0]
+    return ended()[0]
 
 
 def sized(tokens: int, width: int, inner: int) -> dict[str, str]:
@@ -124,6 +129,24 @@ def test_the_stored_numbers():
         assert STORED[id].startswith("hand = code: True"), id
 
 
+def seconds(text: str, what: str) -> float:
+    """A time in a table of an entitlement."""
+    [(value, unit)] = re.findall(rf"^ *{what} +([\d.]+) (ms|us|ns)\b", text, re.M)
+    return float(value) * {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
+
+
+@pytest.mark.parametrize("shapes", [(B, D, F), (512, 512, 1536), (1024, 512, 512)], ids=str)
+def test_the_other_engines_and_sbuf_follow_the_shapes(shapes):
+    """One element a lane and cycle for silu, two cycles for the product; x and s of 128 tokens."""
+    tokens, width, inner = shapes
+    names, told = upto("entitled-engines", sized(*shapes))
+    assert seconds(told["entitled-engines"], "scalar_element_rate") == pytest.approx(
+        tokens * inner / (128 * 1.4e9), rel=6e-3)
+    assert seconds(told["entitled-engines"], "vector_element_rate") == pytest.approx(
+        2 * tokens * inner / (128 * 1.12e9), rel=6e-3)
+    assert names["resident"] == P * (3 * width * inner + 128 * width + 128 * inner)
+
+
 def test_what_is_in_use_fits_and_is_shown():
     silu = FP32 * 128 * 128
     resident = P * (3 * D * F + 128 * (D + F))
@@ -142,17 +165,33 @@ ORDER = ["day7-swiglu-hand", "hand-table", "day7-swiglu-fits", "code-count", "co
          "day7-swiglu-entitled", "entitled", "day7-swiglu-engines", "predict", "measured",
          "measured-beside", "four-table", "four-held", "placed", "day7-swiglu-held",
          "ledger-verdict", "ledger", "ledger-ladder", "ledger-timeline", "day7-swiglu-change",
-         "change-predict", "change-rule", "change-measured", "change-verdict",
+         "change-predict", "change-rule", "change-measured", "change-memory", "h-verdict",
+         "verdict-counts", "change-verdict", "verdict-time", "p-verdict", "h-streamed",
          "day7-swiglu-streamed", "streamed-hand", "streamed-code", "streamed-entitled",
-         "streamed-predict", "streamed-measured", "streamed-ledger", "streamed-verdict",
-         "day7-swiglu-published", "published-rows", "published-ours", "published-others",
-         "h-record"]
+         "streamed-predict", "streamed-measured", "streamed-counts", "streamed-placed",
+         "streamed-ledger", "p-streamed-verdict", "streamed-verdict", "h-published",
+         "day7-swiglu-published", "published-rows", "published-bytes", "published-cores",
+         "published-ours", "published-others", "h-record"]
 
 
 def test_the_order_of_the_steps():
     """Hand, code, entitlement, prediction, capture, four counts, roofline, ledger, one change."""
     where = {one.id: i for i, one in enumerate(ALL)}
     assert [where[id] for id in ORDER] == sorted(where[id] for id in ORDER)
+
+
+def test_the_contents_have_the_steps_and_the_verdict():
+    heads = [found[1] for one in ALL if one.cell_type == "markdown"
+             and (found := re.match(r"## (.*)", one.source))]
+    numbered = [head[0] for head in heads if re.match(r"\d\. ", head)]
+    assert numbered == list("123456789")
+    assert heads[heads.index("Verdict") - 1].startswith("9. ")
+    assert heads[heads.index("Verdict") + 1] == "Weights that do not fit"
+
+
+def test_tokens_are_no_time():
+    """`T` is a time on every page."""
+    assert "T" not in whole() and whole()["tokens"] == 4096
 
 
 def test_a_prediction_is_open_and_what_answers_it_is_folded():
@@ -219,6 +258,23 @@ def test_the_verdict_on_time_is_the_profiles():
         assert word in retold(names, "ledger-verdict", made=made, gap=other)
 
 
+@pytest.mark.parametrize(("t", "said"), [
+    (95.0, "105%, faster than this roof: doubt the roof or the count"),
+    (99.9, "100%, faster than this roof: doubt the roof or the count"),
+    (100.0, "100%, near it"), (100.1, "100%, near it")])
+def test_a_run_above_its_roof_has_no_shares_of_a_gap(t, said):
+    """T_best is 100 ns. What is no gap cannot be shared out."""
+    rows = (SimpleNamespace(cause="pipeline", time=3 * (t - 100)),
+            SimpleNamespace(cause="fill", time=2 * (100 - t)))
+    gap = SimpleNamespace(t=t, t_best=100.0, gap=t - 100.0, rows=rows)
+    for id in ("ledger-verdict", "verdict-time"):
+        told = retold(whole(), id, gap=gap, wider_gap=gap)
+        lines = [line for line in told.splitlines() if "T_best" in line]
+        assert lines and all(line.endswith(said) for line in lines)
+        assert ("of the gap" in told) == (t > 100)
+        assert ("near it" in told) == (t >= 100)
+
+
 def test_the_verdict_on_the_change_is_the_profiles():
     """The rule holds where instructions cost as it says, and not where the time stays."""
     names = whole()
@@ -262,6 +318,33 @@ def test_the_verdict_on_the_counts_is_the_profiles(tmp_path, more, said):
     assert "modelled" in STORED["four-held"]  # which says that it had to hold
 
 
+def test_passes_of_fp32_are_no_work():
+    """In the model an fp32 matmul is two instructions: W once more, and W held all the same."""
+    names, told = ended()
+    W = 6 * 4096 * D * F
+    for id in ("four-held", "verdict-counts", "streamed-counts"):
+        assert told[id].startswith("W held\nQ held, to the byte\n"), id
+    assert f"fp32 passes: {W:,} FLOP" in told["streamed-counts"]
+    for passes, more, said in ((3 * W, 0, "W held"), (0, 0, "W held"), (W, 1000, "+1,000 FLOP"),
+                               (W, -8, "-8 FLOP"), (0, W, f"{W:+,} FLOP")):
+        found = captured(flops=passes + more, passes=passes)
+        given = {**names, "profile": SimpleNamespace(compare=lambda *_, found=found: found)}
+        cells = [one for one in CELLS if one.id in ("read-counts-held", "four-held")]
+        first = execute(cells, given, {})[1]["four-held"].splitlines()[0]
+        assert first == said if said == "W held" else first == f"W not held: {said}"
+
+
+def captured(flops: int, passes: int) -> Any:
+    """Where the FLOPs of a profile are apart from the code's, so many of them fp32 passes."""
+    class Found(dict):
+        difference = flops, 0, 0
+
+        def __iter__(self):
+            return iter(())
+
+    return Found({"fp32 passes": SimpleNamespace(flops=passes)})
+
+
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
 def test_the_page_follows_the_chip(chip, monkeypatch):
     monkeypatch.setattr("roofline.device.measuring.chip_here", lambda otherwise: chip)
@@ -273,9 +356,27 @@ def test_the_page_follows_the_chip(chip, monkeypatch):
     beside = {"trn1": ("F01", "F02"), "trn2": ("F02", "F01")}[chip]
     for id, row in zip(("published-ours", "published-others"), beside, strict=True):
         assert set(re.findall(r"F\d+", told[id])) == {row}
+    assert_cores(told["published-cores"], chip)
     if chip == "trn2":
         assert told["ledger-verdict"] != STORED["ledger-verdict"]
         assert told["change-verdict"] != STORED["change-verdict"]
+
+
+def assert_cores(told: str, chip: str) -> None:
+    """inf2 and trn1 have one core, trn2 another; F01 ran on trn1, F02 and F04 on trn2."""
+    same = {"F01": chip != "trn2", "F02": chip == "trn2", "F04": chip == "trn2"}
+    assert [line[:3] for line in told.splitlines()] == list(same)
+    for line in told.splitlines():
+        assert line.endswith("as ours" if same[line[:3]] else "another P in fp32 than ours"), line
+        assert ("NeuronCore-v2" in line) == (line[:3] == "F01")
+
+
+def test_which_core_a_published_row_ran_on_is_printed():
+    """A reader may be on either core, so prose cannot say which of them is the same."""
+    assert_cores(ended()[1]["published-cores"], "inf2")
+    prose = {one.id: one.source for one in ALL if one.cell_type == "markdown"}
+    assert not [id for id in prose if id.startswith("p-published")
+                and re.search(r"the same core,|another core[ ;|]", prose[id])]
 
 
 # --- published, and the commands -----------------------------------------------------------------
@@ -295,6 +396,9 @@ def test_published_rows_are_shares_of_their_own_roofs():
     # F04's roof is none of the two: it is its mix's
     assert set(re.findall(r"F\d+", STORED["published-ours"])) == {"F01"}
     assert set(re.findall(r"F\d+", STORED["published-others"])) == {"F02"}
+    # the row's conditions: 67 MB out, 84 MB back
+    assert names["rest"] == 225_509_376 - 67e6 - 84e6
+    assert "67 MB out, 84 MB back" in STORED["published-rows"]
     assert f"{(225_509_376 - 67e6 - 84e6) / 1e6:.1f} MB" in STORED["published-bytes"]
 
 

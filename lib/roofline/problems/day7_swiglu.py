@@ -405,9 +405,9 @@ def streamed(P: float, BW: float, B: int, D: int, F: int, block: int, sbuf: int,
     "day7.swiglu.published",
     ask="Published by others: this MLP on trn1, W = {W} in fp32, took {T} and moved {moved}; its "
         "kernel writes s to HBM and reads it back. A core of trn1 has P = {P} in fp32. Which share "
-        "of its roof is that? At which I do its bytes put it (I_moved)? Our streamed kernel moves "
-        "{ours}: how many times as much? Both are right of the ridge. Which of them is entitled to "
-        "the shorter time?",
+        "of its roof is that? At which I do its bytes put it (I_moved)? On such a core our "
+        "streamed kernel moves {ours}: how many times as much? Both are right of the ridge. Which "
+        "of them is entitled to the shorter time?",
     fixed=F01, units=dict(P="FLOP/s", W="FLOP", T="s", moved="B", ours="B"),
     draw=lambda r: dict(T=r.choice((3.9e-3, 4.6e-3, 5.3e-3)),
                         moved=r.choice((150e6, 190e6, 260e6, 520e6)),
