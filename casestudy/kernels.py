@@ -7,7 +7,8 @@ Symbols   p: bytes per element. B tokens, D and F widths
 Layout    as on Day 5: x comes transposed, [D, B]; h and g are kept so, [F, B]; y is [B, D]
 Split     tokens: each core takes half of them, as on Day 5. Weights: core 0 loads the first half of
           F, core 1 the second, and each sends its half to the other's SBUF. A core walks over F
-          from its own half on: of that it can finish tiles of h before the other half has come
+          from its own half on, whose tiles of h need nothing of the other. No use is made of that
+          yet: the kernels ask for their first tokens after the exchange
 """
 
 import nki

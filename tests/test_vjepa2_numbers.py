@@ -1,7 +1,9 @@
 """Numbers of vjepa2, as arithmetic a reader can redo. Nothing here comes from `problems`.
 
-Sources of the figures: the V-JEPA 2 model's published widths and input (vision_transformer.py), the
-Trn2 architecture guide (array, clocks, 3 TB/s over 8 cores, 16 DMA engines of 23 GB/s a core).
+Sources of the figures: the V-JEPA 2 model's published widths (vision_transformer.py) and the clip
+of its pretraining configuration (vitl16/pretrain-256px-16f.yaml: 16 frames of 256 x 256 pixels,
+patches of 16 x 16 and 2 frames deep; the checkpoints' names say 64 frames), the Trn2 architecture
+guide (array, clocks, 3 TB/s over 8 cores, 16 DMA engines of 23 GB/s a core).
 """
 
 P, BW, DMA = 2 * 128 * 128 * 2 * 2.4e9, 2 * 3e12 / 8, 16 * 23e9  # of the pair; DMA of one core
