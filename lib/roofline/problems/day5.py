@@ -10,10 +10,11 @@ import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 from .. import machine
 from ..check import AnyPart, Choice, Follow, Part, collect, problem
+from ..count import Count
 from ..ops import BYTES, MLP, MODELS, Attention, Linear, Matmul, SwiGLU
 from ..units import mebi, show
 from . import day2
@@ -454,8 +455,13 @@ def _counted(B: int, D: int, F: int) -> dict[str, int]:
                 Q_apart=op.unfused.algorithmic.hbm_bytes)
 
 
+@lru_cache  # its steps are joined by name each time, and a question asks ten times
+def _least(op: MLP) -> Count:
+    return op.algorithmic
+
+
 def _mlp_work(op: MLP, out: str = "GELU is left out") -> Part:
-    W, B, D, F = op.flops, op.B, op.D, op.F
+    W, B, D, F = _least(op).flops, op.B, op.D, op.F
     return Part("W", W, "FLOP", f"4 B D F = 4 × {B:,} × {D:,} × {F:,}\nUp 2 B D F, down 2 B F D; "
                 f"{out}.",
                 {"one of the two projections left out": W / 2,
@@ -466,7 +472,7 @@ def _mlp_work(op: MLP, out: str = "GELU is left out") -> Part:
 def _mlp_traffic(op: MLP, name: str, label: str = "") -> Part:
     """Q unfused (k = 4) or fused (k = 0)."""
     B, D, F, k = op.B, op.D, op.F, op.k
-    Q, other = op.algorithmic.hbm_bytes, (op.fused if k else op.unfused).algorithmic.hbm_bytes
+    Q, other = (_least(one).hbm_bytes for one in (op, op.fused if k else op.unfused))
     wide, weights = P * B * F, 2 * P * D * F
     elements = f"2 × {B:,} × {D:,} + 2 × {D:,} × {F:,}" + f" + 4 × {B:,} × {F:,}" * bool(k)
     return Part(name, Q, "B", f"p (2 B D + 2 D F{' + 4 B F' * bool(k)}) = {P} bytes × ({elements})",
@@ -828,9 +834,10 @@ def do_mlp(B: int, D: int, F: int, BW: float) -> Iterator[AnyPart]:
     for name, who, op in (("apart", "three kernels", MLP(B, D, F, k=4)),
                           ("fused", "one kernel", MLP(B, D, F, k=0))):
         yield _mlp_traffic(op, f"Q_{name}", f"Q, {who}")
-        yield replace(_intensity(op.flops, op.algorithmic.hbm_bytes, {}, f"I_{name}", f"Q_{name}",
+        count = _least(op)
+        yield replace(_intensity(count.flops, count.hbm_bytes, {}, f"I_{name}", f"Q_{name}",
                                  f"I, {who}"), follows=("/", "W", f"Q_{name}"))
-        yield replace(_t_bytes(op.algorithmic.hbm_bytes, day2.ROOFS["P"], BW, name, who),
+        yield replace(_t_bytes(count.hbm_bytes, day2.ROOFS["P"], BW, name, who),
                       follows=("/", f"Q_{name}", BW))
     weights, wide = 2 * P * D * F, 2 * P * B * F
     yield Part("removed", 2 * wide, "B", f"Q_apart - Q_fused = 4 × {P} bytes × {B:,} × {F:,}",

@@ -220,7 +220,8 @@ MLP_ON = day2.TRN2 + day5.MLP_IS
 
 def _times(op: MLP, P: float, BW: float, W_: Any) -> Iterator[AnyPart]:
     """T_best and T_worst of an MLP, by the reader's own Q (and W)."""
-    W, Q = op.flops, op.algorithmic.hbm_bytes
+    count = day5._least(op)
+    W, Q = count.flops, count.hbm_bytes
     yield day2._best(W, Q, P, BW, follows=("max", ("/", W_, P), ("/", "Q", BW)))
     yield day5._worst(W / P, Q / BW, "T_worst", "", (("/", W_, P), ("/", "Q", BW)))
 
@@ -235,8 +236,9 @@ def fused(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     op = MLP(B, D, F)
     yield day5._mlp_work(op)
     yield day5._mlp_traffic(op, "Q")
-    yield _intensity(op.flops, op.algorithmic.hbm_bytes, slips={
-        "h and g cross, as in three kernels": op.unfused.algorithmic.intensity},
+    count = day5._least(op)
+    yield _intensity(count.flops, count.hbm_bytes, slips={
+        "h and g cross, as in three kernels": day5._least(op.unfused).intensity},
         follows=("/", "W", "Q"))
     yield from _times(op, P, BW, "W")
 
@@ -250,13 +252,12 @@ def fused(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
 @day2.told
 def unfused(P: float, BW: float, B: int, D: int, F: int) -> Iterator[AnyPart]:
     op = MLP(B, D, F, k=4)
-    one, apart = op.fused.algorithmic.hbm_bytes, op.algorithmic.hbm_bytes
+    one, apart = day5._least(op.fused), day5._least(op)
     yield day5._mlp_traffic(op, "Q")
-    yield _intensity(op.flops, apart, slips={
-        "h and g left out, as in one kernel": op.fused.algorithmic.intensity},
-        follows=("/", op.flops, "Q"))
-    yield from _times(op, P, BW, op.flops)
-    best = [max(op.flops / P, Q / BW) for Q in (one, apart)]
+    yield _intensity(apart.flops, apart.hbm_bytes, slips={
+        "h and g left out, as in one kernel": one.intensity}, follows=("/", apart.flops, "Q"))
+    yield from _times(op, P, BW, apart.flops)
+    best = [max(count.flops / P, count.hbm_bytes / BW) for count in (one, apart)]
     yield _choice("entitled", "same" if best[0] == best[1] else "slower", {
         "same": ("to the same time",
                  "Compare its Q / BW with W / P: the bytes take longer here."),
