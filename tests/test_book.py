@@ -4,6 +4,8 @@ import gzip
 import hashlib
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,65 @@ def settle(page) -> None:
     page.evaluate("() => window.MathJax?.startup?.promise?.then(() => true) ?? true")
 
 
+def violations(page) -> list[str]:
+    """What axe finds serious or critical, every fold open."""
+    page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+    page.evaluate(AXE)
+    found = page.evaluate("() => axe.run().then((result) => result.violations)")
+    return [f"{v['id']}: {v['help']}: " + " | ".join(n["html"][:200] for n in v["nodes"][:3])
+            for v in found if v["impact"] in ("serious", "critical")]
+
+
+@dataclass
+class Look:
+    """What a first visit shows: complaints, formulas written, drawn and failed, theme, packed
+    bytes by address, and violations.
+    """
+
+    complaints: list[str]
+    math: tuple[int, int, int]
+    theme: str
+    packed: dict[str, int]
+    violations: list[str]
+
+
+@pytest.fixture(scope="module")
+def looks() -> dict[str, Look]:
+    return {}
+
+
+@pytest.fixture
+def look(looks, address, visit) -> Callable[[str], Look]:
+    """look(page): at a desktop's width and in light, once for all tests that only look."""
+    def at(page: str) -> Look:
+        if page not in looks:
+            looks[page] = first_visit(page, address, visit)
+        return looks[page]
+    return at
+
+
+def first_visit(page: str, address: str, visit) -> Look:
+    bodies = {}
+    seen = visit("about:blank", **MODES["light"])
+    seen.page.on("response", lambda r: bodies.setdefault(r.url, r))
+    seen.page.goto(url(address, page))
+    settle(seen.page)
+    complaints = seen.complaints
+    written, drawn, failed = (
+        seen.page.evaluate(f"() => document.querySelectorAll('{what}').length")
+        for what in (".math", "mjx-container", "mjx-merror"))
+    theme = seen.page.evaluate("() => document.documentElement.dataset.theme")
+    seen.page.wait_for_load_state("networkidle")
+    packed = {}
+    # Reading a body lets a late response come in; it counts too.
+    while late := [u for u in bodies if u.startswith(address) and u not in packed]:
+        for u in late:
+            body = bodies[u].body()
+            packed[u] = len(body if u.endswith((".woff", ".woff2", ".png"))
+                            else gzip.compress(body, 6))
+    return Look(complaints, (written, drawn, failed), theme, packed, violations(seen.page))
+
+
 @pytest.mark.parametrize("folder", ["assets/vendor/mathjax", "tests/vendor/axe-core"])
 def test_vendored_files_are_unchanged(folder):
     sums = [line.split() for line in (ROOT / folder / "SHA256SUMS").read_text().splitlines()]
@@ -44,14 +105,12 @@ def test_every_page_is_built(site):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page_loads_whole_and_from_the_site_alone(page, address, visit):
-    seen = visit(url(address, page))
-    settle(seen.page)
+def test_page_loads_whole_and_from_the_site_alone(page, look):
+    seen = look(page)
     assert not seen.complaints
-    written = seen.page.evaluate("() => document.querySelectorAll('.math').length")
-    drawn = seen.page.evaluate("() => document.querySelectorAll('mjx-container').length")
+    written, drawn, failed = seen.math
     assert drawn >= written
-    assert seen.page.evaluate("() => document.querySelectorAll('mjx-merror').length") == 0
+    assert failed == 0
 
 
 def test_every_icon_is_drawn(address, visit):
@@ -65,16 +124,15 @@ def test_every_icon_is_drawn(address, visit):
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("mode", MODES)
-def test_page_is_accessible(page, mode, address, visit):
-    opened = visit(url(address, page), **MODES[mode]).page
-    settle(opened)
-    theme = opened.evaluate("() => document.documentElement.dataset.theme")
+def test_page_is_accessible(page, mode, address, visit, look):
+    if mode == "light":
+        theme, bad = look(page).theme, look(page).violations
+    else:
+        opened = visit(url(address, page), **MODES[mode]).page
+        settle(opened)
+        theme = opened.evaluate("() => document.documentElement.dataset.theme")
+        bad = violations(opened)
     assert theme == ("dark" if mode == "dark" else "light")
-    opened.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
-    opened.evaluate(AXE)
-    violations = opened.evaluate("() => axe.run().then((result) => result.violations)")
-    bad = [f"{v['id']}: {v['help']}: " + " | ".join(n["html"][:200] for n in v["nodes"][:3])
-           for v in violations if v["impact"] in ("serious", "critical")]
     assert not bad, "\n".join(bad)
 
 
@@ -129,21 +187,9 @@ def test_no_sideways_scroll_on_the_narrowest_phone(page, address, visit):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page_weight(page, address, visit):
+def test_page_weight(page, look):
     """First load, compressed, at most 1.2 MB (design, section 9)."""
-    bodies = {}
-    seen = visit("about:blank")
-    seen.page.on("response", lambda r: bodies.setdefault(r.url, r))
-    seen.page.goto(url(address, page))
-    settle(seen.page)
-    seen.page.wait_for_load_state("networkidle")
-    packed = {}
-    # Reading a body lets a late response come in; it counts too.
-    while late := [u for u in bodies if u.startswith(address) and u not in packed]:
-        for u in late:
-            body = bodies[u].body()
-            packed[u] = len(body if u.endswith((".woff", ".woff2", ".png"))
-                            else gzip.compress(body, 6))
+    packed = look(page).packed
     total = sum(packed.values())
     heaviest = sorted(packed.items(), key=lambda item: -item[1])[:5]
     print(f"{page}: {total / 1e6:.2f} MB")
