@@ -630,3 +630,17 @@ def test_together_is_captured_on_the_chip_and_a_failure_keeps_the_core_alone(mon
 def test_together_takes_two_cores_or_more(cores):
     with pytest.raises(MeasureError, match=r"expected two or more different ones, such as \(0, 1"):
         together(copy(), "trn2", cores)
+
+
+def test_a_model_and_a_measurement_say_nothing_of_each_other():
+    call = copy()
+    made = measure(call, "trn1")
+    assert made.kind == "modelled" and device.kinds(made, made) == "modelled"
+    assert device.unlike(made, made) == device.unlike(made) == ""
+    profile = replace(made.profile, kind="measured")
+    seen = replace(made, profile=profile)
+    assert device.kinds(made, seen) == "measured and modelled" and device.kinds(seen) == "measured"
+    assert device.unlike(seen, made) == (
+        "not compared: copy elements=512 is measured (trn1), copy elements=512 is modelled (trn1). "
+        "Record all of them on one chip")
+    assert "(trn2)" in device.unlike(made, measure(call, "trn2"))

@@ -19,7 +19,8 @@ _FROM = {name: module for module, names in {
     "contributing": "accept contribute",
     "plausibility": "Flag plausible plausible_time",
     "launches": "Launch LaunchError launch",
-    "measuring": "MeasureError Measurement Sweep chip_here measure modelled recorded sweep",
+    "measuring": "MeasureError Measurement Sweep chip_here kinds measure modelled recorded sweep "
+                 "unlike",
     "sharing": "Together together",
     "readings": "Gap Intervals Knee Loop Roofs gap intervals knee loop roofs",
     "keeping": "Condensed Stretch condense condensed",

@@ -125,6 +125,22 @@ class Measurement:
                                    if self.kind == "measured")])
 
 
+def kinds(*made: Measurement) -> str:
+    """Whose figures these are together: "measured", "modelled" or "measured and modelled"."""
+    return " and ".join(kind for kind in KINDS if kind in {one.kind for one in made})
+
+
+def unlike(*made: Measurement) -> str:
+    """Why these say nothing of each other, in a sentence; "" where they are of one kind and chip.
+
+    A model's time less a device's is no change of either.
+    """
+    if len({(one.kind, one.chip) for one in made}) < 2:
+        return ""
+    told = ", ".join(f"{one.launch.title} is {one.kind} ({one.chip})" for one in made)
+    return f"not compared: {told}. Record all of them on one chip"
+
+
 # --- several launches ----------------------------------------------------------------------------
 
 
