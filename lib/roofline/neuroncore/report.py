@@ -54,6 +54,7 @@ START: Mapping[str, Mapping[str, tuple[float, float]]] = {
              "throttle": (9e-6, 2.4e-6)},
 }
 STEPS = 10
+_MOVED = 0.05  # what a constant is moved by for a slope, in its scale
 
 
 # --- one row -------------------------------------------------------------------------------------
@@ -111,6 +112,7 @@ def _plans(id: str, two: bool = False) -> tuple[tuple[float, Plan], ...]:
                  for share, run in _counted(id))
 
 
+@no_collection()
 def modelled(row: Row, given: Mapping[str, float] | None = None, without: Sequence[str] = (),
              two: bool = False) -> float:
     """Seconds that the model gives a row, by the row's clock.
@@ -158,19 +160,24 @@ def _of(chip: str) -> list[Row]:
 
 
 @cache
-def _slopes(chip: str, at: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Misses of a chip's rows in units of their targets, and what they change by a constant's
-    scale; by a difference of a twentieth of it.
-    """
-    def misses(values: Sequence[float]) -> np.ndarray:
-        given = dict(zip(START[chip], values, strict=True))
-        return np.array([(modelled(row, given) - 1e-6 * row.time_us) / target(row)
-                         for row in _of(chip)])
+def _seconds(id: str, chip: str, at: tuple[float, ...]) -> tuple[float, ...]:
+    """What the model gives a row with these constants, and with each moved by _MOVED scales."""
+    moved = [[v + _MOVED * scale * (i == j) for j, v in enumerate(at)]
+             for i, (_, scale) in enumerate(START[chip].values())]
+    return tuple(modelled(rows()[id], dict(zip(START[chip], values, strict=True)))
+                 for values in (at, *moved))
 
-    base, scales = misses(at), [scale for _, scale in START[chip].values()]
-    moved = [[v + 0.05 * scale * (i == j) for j, v in enumerate(at)]
-             for i, scale in enumerate(scales)]
-    return base, np.stack([(misses(values) - base) / 0.05 for values in moved], 1)
+
+def _slopes(chip: str, at: tuple[float, ...], left_out: str) -> tuple[np.ndarray, np.ndarray]:
+    """Misses of a chip's rows in units of their targets, and what they change by a constant's
+    scale; 0 for rows of the source left out, which weigh nothing.
+    """
+    misses = np.zeros((1 + len(START[chip]), len(_of(chip))))
+    for i, row in enumerate(_of(chip)):
+        if campaign(row) != left_out:
+            misses[:, i] = [(seconds - 1e-6 * row.time_us) / target(row)
+                            for seconds in _seconds(row.id, chip, at)]
+    return misses[0], np.stack([(moved - misses[0]) / _MOVED for moved in misses[1:]], 1)
 
 
 def _step(chip: str, at: tuple[float, ...], left_out: str = "", power: int = 2,
@@ -180,7 +187,7 @@ def _step(chip: str, at: tuple[float, ...], left_out: str = "", power: int = 2,
     A constant moves by no more than its scale. power: of r in a row's weight
     """
     start, scale = np.array([*START[chip].values()]).T
-    base, slopes = _slopes(chip, at)
+    base, slopes = _slopes(chip, at, left_out)
     kept = np.array([campaign(row) != left_out for row in _of(chip)])
     weight = kept / (1 + abs(base) ** power)
     away = (np.array(at) - start) / scale
