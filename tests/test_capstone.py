@@ -6,6 +6,7 @@ kernels of other days, of files of their own, with a matmul and without, on one 
 
 import ast
 import contextlib
+import dataclasses
 import functools
 import io
 import math
@@ -420,6 +421,93 @@ def test_the_worked_changes_verdict_is_of_its_own_numbers():
     each, times = 2 * 128 * 128 * 512, 2 * 2048 * 1024 * 4096 * 2 // (2 * 128 * 128 * 512)
     assert row_of(told["worked-row"], "bf16")[-3:] == [f"{times:,}", f"{each:,}",
                                                        f"{times * each:,}"]
+
+
+def as_measured(one: device.Measurement) -> device.Measurement:
+    """The same figures, told as those of a device."""
+    return dataclasses.replace(one, profile=dataclasses.replace(one.profile, kind="measured"))
+
+
+def some_measured(names: dict[str, Any], *recorded: str) -> SimpleNamespace:
+    """A `device` that has the model's figures, of these kernels told as a device's.
+
+    recorded   a kernel's title
+    """
+    def measure(call: device.Launch, chip: str) -> device.Measurement:
+        made = next((one for one in known if one.launch is call), None) or device.modelled(
+            call, chip)
+        return as_measured(made) if call.title in recorded else made
+
+    known = [names["fused_made"], names["wide"], *names["apart"]]
+    return SimpleNamespace(kinds=device.kinds, unlike=device.unlike, launch=device.launch,
+                           measure=measure)
+
+
+WORKED = ("worked-measured", "worked-placed", "worked-predict", "worked-ledger", "worked-changed",
+          "worked-verdict", "worked-row", "unfused-measured", "same-plot", "same-mfu")
+
+
+@pytest.mark.parametrize("recorded", [
+    (), ("mlp_fused",), ("mlp_fused block=512",), ("mlp_up",), ("mlp_gelu",), ("mlp_down",),
+    ("mlp_up", "mlp_gelu"), ("mlp_up", "mlp_gelu", "mlp_down"),
+    ("mlp_fused", "mlp_up", "mlp_gelu", "mlp_down"), ("mlp_fused", "mlp_fused block=512"),
+], ids=" ".join)
+def test_what_is_measured_and_what_is_modelled_are_not_compared(recorded):
+    names = dict(above())
+    names["device"] = some_measured(names, *recorded)
+    _, told = execute([one for one in CELLS if one.id in WORKED], names, {
+        "worked-predict": f'wide_guess = Guess(Q=..., I=..., T={names["wide"].time}, row="fill")'})
+
+    def kind(*titles: str) -> str:
+        return "measured" if set(titles) <= set(recorded) else "modelled"
+
+    alike = kind("mlp_fused") == kind("mlp_fused block=512")
+    for id in ("worked-changed", "worked-verdict", "worked-row"):
+        assert ("not compared: " in told[id]) != alike, id
+        assert alike or not re.search(r"T (not )?held|changed by|-> |of the gap", told[id]), id
+    assert (row_of(told["worked-verdict"], "row")[1] == "unknown") != alike
+    assert re.search(rf"found, {kind('mlp_fused block=512')} +off$", told["worked-verdict"], re.M)
+    # the sum of three is a device's only if all are
+    three = ("mlp_up", "mlp_gelu", "mlp_down")
+    for one in three:
+        assert re.search(rf"^{one} .* us, {kind(one)}$", told["unfused-measured"], re.M)
+    assert re.search(rf"^together .* us, {kind(*three)}; in one kernel .* us, "
+                     rf"{kind('mlp_fused')}$", told["unfused-measured"], re.M)
+    all_alike = len({kind(one) for one in (*three, "mlp_fused")}) == 1
+    for id in ("unfused-measured", "same-plot"):
+        assert ("not compared: " in told[id]) != all_alike, id
+    assert re.search(rf"^unfused  +{kind(*three)} ", told["same-plot"], re.M)
+    assert re.search(rf"^fused  +{kind('mlp_fused')} ", told["same-plot"], re.M)
+    assert told["same-mfu"].startswith(kind("mlp_fused"))
+
+
+@pytest.mark.parametrize("recorded", ["before", "after", "both", "none"])
+def test_the_readers_change_is_judged_within_one_kind(recorded):
+    page = run(KERNELS["fused MLP, larger blocks"])
+    told = {"before": page.made.launch.title, "after": page.again.launch.title}
+    some = {"both": told.values(), "none": ()}.get(recorded, [told.get(recorded)])
+    names = {**vars(page), "device": some_measured(vars(page), *some)}
+    ids = ("day7-5-profile", "day7-8-gap", "day7-9-change", "day7-9-measure", "day7-9-ledger",
+           "day7-9-plot")
+    _, said = execute([one for one in CELLS if one.id in ids], names, {
+        "day7-9-change": f"my_change = Guess(Q=..., T={page.again.time})"})
+    kinds = ["measured" if one in (recorded, recorded.replace("both", one)) else "modelled"
+             for one in ("before", "after")]
+    for id in ("day7-9-measure", "day7-9-ledger"):
+        assert ("not compared: " in said[id]) == (kinds[0] != kinds[1]), id
+    assert ("T held" in said["day7-9-measure"]) == (" -> " in said["day7-9-ledger"]) == (
+        kinds[0] == kinds[1])
+    assert re.search(rf"found, {kinds[1]} +off$", said["day7-9-measure"], re.M)
+    for name, kind in zip(("before", "after"), kinds, strict=True):
+        assert re.search(rf"^{name}  +{kind} ", said["day7-9-plot"], re.M)
+
+
+def test_a_count_by_numpy_is_a_count():
+    """np.prod gives NumPy's integer."""
+    page = run(KERNELS["matmul, bound by memory"], day7_2_work=(
+        'import numpy as np\nmy_W = {"bf16": 2 * np.prod([256, 256, 1024])}'))
+    assert row_of(page.told["day7-2-check"], "W")[2] == "+0.0 %"
+    assert page.hand.flops == 2 * 256 * 256 * 1024 and page.hand == page.run.count
 
 
 def causes_table() -> list[list[str]]:

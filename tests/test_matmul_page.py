@@ -5,6 +5,7 @@ Every expected number is arithmetic from n = 2048, tiles of 128 and 512, and 2 b
 
 import ast
 import contextlib
+import dataclasses
 import functools
 import io
 import re
@@ -319,6 +320,85 @@ def test_the_first_idea_is_tried_with_the_row_that_lost_most():
     assert "wait for DMA changed by -5 us" in told
     assert names["naive"].T == pytest.approx(page().made["once"].time - 5e-6)
     assert page().lost == min(page().change.causes, key=lambda cause: page().change[cause])
+
+
+# --- one launch recorded, the others modelled -----------------------------------------------------
+
+# The cells that show a figure of the four launches, each of which may be of a kind of its own
+TELLING = ("measured", "predicted", "ledgers", "ledger-difference", "change-measured",
+           "change-verdict", "change-naive", "change-arrive", "verdict", "roofline")
+LAUNCHES = ("reload", "block", "once", "together")
+
+
+@functools.cache
+def mixed(*recorded: str) -> dict[str, str]:
+    """What these cells say where these launches are measured, the others not."""
+    names = dict(vars(page()))
+    known = {**names["made"], "together": names["changed"]}
+    given = {id(one.launch): as_measured(one) if name in recorded else one
+             for name, one in known.items()}
+    names["device"] = SimpleNamespace(kinds=device.kinds, unlike=device.unlike,
+                                      measure=lambda call, chip: given[id(call)])
+    names["together"] = known["together"].launch
+    filled = {"predict": """mine = Guess(Q_reload="176 MB", Q_block=..., T_reload=..., T_block=...,
+             T_once=..., order="block, once, reload", row="idle")""",
+              "change-predict": f'after = Guess(Q="25 MB", T={known["together"].time}, row="fill")'}
+    return execute(names, "predict", "change-predict", *TELLING, given=filled)
+
+
+def as_measured(one: device.Measurement) -> device.Measurement:
+    """The same figures, told as those of a device."""
+    return dataclasses.replace(one, profile=dataclasses.replace(one.profile, kind="measured"))
+
+
+COMPARED = {"predicted": {"reload", "block", "once"}, "ledger-difference": {"block", "once"},
+            "change-measured": {"once", "together"}, "change-verdict": {"once", "together"},
+            "change-naive": {"once", "together"}, "change-arrive": {"once", "together"},
+            "verdict": set(LAUNCHES)}
+
+
+@pytest.mark.parametrize("recorded", [*((one,) for one in LAUNCHES), LAUNCHES[:3], LAUNCHES[1:],
+                                      LAUNCHES, ()], ids=" ".join)
+def test_a_measured_launch_is_compared_with_no_modelled_one(recorded):
+    told = mixed(*recorded)
+    for id, those in COMPARED.items():
+        alike = those <= set(recorded) or not those & set(recorded)
+        assert ("not compared: " in told[id]) != alike, id
+        assert alike or not re.search(r"T (not )?held|changed by|-> ", told[id]), id
+    head, *rows = told["predicted"].splitlines()
+    kinds = {"measured" if name in recorded else "modelled" for name in LAUNCHES[:3]}
+    assert re.search(rf"found, {' and '.join(sorted(kinds))} +off$", head, re.M)
+    [order] = [row for row in rows if row.startswith("order")]
+    assert order.endswith("unknown") == (len(kinds) == 2)
+    [lost] = [row for row in told["change-verdict"].splitlines() if row.startswith("row ")]
+    assert lost.rstrip().endswith("unknown") == (("once" in recorded) != ("together" in recorded))
+
+
+@pytest.mark.parametrize("recorded", [*((one,) for one in LAUNCHES), LAUNCHES[1:]], ids=" ".join)
+def test_each_figure_has_its_own_kind(recorded):
+    told = mixed(*recorded)
+    for name in LAUNCHES:
+        kind = "measured" if name in recorded else "modelled"
+        assert re.search(rf"^{name} +{kind} ", told["verdict"], re.M)
+        assert name == "together" or re.search(rf"^{name} +{kind} ", told["roofline"], re.M)
+    kind = "measured" if "together" in recorded else "modelled"
+    assert re.search(rf"found, {kind} +off$", told["change-verdict"], re.M)
+
+
+def test_this_op_is_published_on_no_core_like_this_one():
+    """The nearest is M41: 2048 x 2048 x 2048 on trn1, in fp32, 16.9 ms by the host's clock."""
+    told = page().told
+    assert told["published-own"].startswith("Nothing comparable is published of Matmul(M=2048")
+    assert "on inf2" in told["published-own"] and "(M41)" in told["published-own"]
+    share = 2 * N**3 / 16.9e-3 / (128 * 128 * 2 * 2.8e9 / 4)
+    [row] = re.findall(r"^M41 .*$", told["published-nearest"], re.M)
+    assert f" {share:.1%} " in row and " fp32 " in row
+    assert "host's clock" in told["published-nearest"]
+    ids = [one.id for one in CELLS]
+    assert (ids.index("published-own") < ids.index("published-nearest")
+            < ids.index("day7-matmul-published-bytes") < ids.index("published-trn1"))
+    said = next(one.source for one in CELLS if one.id == "p-published-nearest")
+    assert "nothing to compare with" in said and "M41" in said and "fp32" in said
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ What the page says of a profile is printed by cells. So they are executed here, 
 and with other profiles than those it ships with; no prose may know what they will say.
 """
 
+import dataclasses
 import functools
 import re
 from types import SimpleNamespace
@@ -288,7 +289,8 @@ def test_the_verdict_on_the_change_is_the_profiles():
     told = retold(names, "change-verdict", wider=same, wider_gap=names["gap"])
     assert "the rule: T not held" in told and told != retold(names, "change-verdict")
     changed = execute([one for one in CELLS if one.id in ("change-measured", "change-beside")],
-                      {**names, "device": SimpleNamespace(measure=lambda *_: same)}, {})[1]
+                      {**names, "device": SimpleNamespace(
+                             measure=lambda *_: same, unlike=device.unlike)}, {})[1]
     assert re.search(r"pipeline\n", changed["change-measured"]) and " 0 s  T\n" in (
         changed["change-measured"] + "\n")
     assert all(text != STORED[id] for id, text in changed.items())
@@ -377,6 +379,56 @@ def test_which_core_a_published_row_ran_on_is_printed():
     prose = {one.id: one.source for one in ALL if one.cell_type == "markdown"}
     assert not [id for id in prose if id.startswith("p-published")
                 and re.search(r"the same core,|another core[ ;|]", prose[id])]
+
+
+# --- one launch recorded, the others modelled -----------------------------------------------------
+
+RUNS = {"made": "mlp", "wider": "more", "flowed": "flow"}  # a measurement's name, its launch's
+
+
+def as_measured(one: device.Measurement) -> device.Measurement:
+    """The same figures, told as those of a device."""
+    return dataclasses.replace(one, profile=dataclasses.replace(one.profile, kind="measured"))
+
+
+@functools.cache
+def mixed(*recorded: str) -> dict[str, str]:
+    """What the cells say where these runs are measured, the others not."""
+    names = dict(whole())
+    given = {id(names[RUNS[name]]): as_measured(names[name]) if name in recorded else names[name]
+             for name in RUNS}
+    names["device"] = SimpleNamespace(kinds=device.kinds, unlike=device.unlike,
+                                      measure=lambda call, chip: given[id(call)])
+    ids = ("measured", "measured-beside", "change-predict", "change-rule", "change-measured",
+           "change-beside", "change-verdict", "verdict-counts", "verdict-time", "streamed-measured",
+           "streamed-verdict", "placed", "streamed-placed", "ledger-each")
+    filled = {"change-predict": f'guess = Guess(Q=..., T={names["wider"].time}, row="fill")'}
+    return execute([one for one in CELLS if one.id in ids], names, filled)[1]
+
+
+@pytest.mark.parametrize("recorded", [
+    ("made",), ("wider",), ("flowed",), ("made", "wider"), ("wider", "flowed"), tuple(RUNS), ()],
+    ids=" ".join)
+def test_a_measured_run_is_compared_with_no_modelled_one(recorded):
+    told = mixed(*recorded)
+    kind = {name: "measured" if name in recorded else "modelled" for name in RUNS}
+    alike = kind["made"] == kind["wider"]
+    for id in ("change-measured", "change-verdict", "verdict-time"):
+        assert ("not compared: " in told[id]) != alike, id
+        assert alike or not re.search(r"T (not )?held|changed by|-> |both ", told[id]), id
+    [lost] = [row for row in told["change-beside"].splitlines() if row.startswith("row ")]
+    assert lost.rstrip().endswith("unknown") != alike
+    whole_kind = set(kind.values())
+    assert ("not compared: " in told["streamed-verdict"]) == (len(whole_kind) == 2)
+    assert ("\nall m" in told["streamed-verdict"]) == (len(whole_kind) == 1)
+    # each figure under its own kind
+    assert re.search(rf"found, {kind['made']} +off$", told["measured-beside"], re.M)
+    assert re.search(rf"found, {kind['wider']} +off$", told["change-beside"], re.M)
+    assert re.search(rf"found, {kind['flowed']} +off$", told["streamed-measured"], re.M)
+    assert f"(by the {kind['made']} run)" in told["change-rule"]
+    for id, some in (("verdict-time", ("made", "wider")), ("streamed-verdict", RUNS)):
+        assert re.findall(r"^(\w+): T ", told[id], re.M) == [kind[name] for name in some]
+    assert ("modelled: " in told["verdict-counts"]) == (kind["wider"] == "modelled")
 
 
 # --- published, and the commands -----------------------------------------------------------------
