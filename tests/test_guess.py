@@ -157,3 +157,8 @@ def test_a_long_name_stays_on_the_page():
     mine = Guess(**{"row_" * 40: "fill"})
     assert max(map(len, (*repr(mine).splitlines(),
                          *repr(mine.against(**{"row_" * 40: "idle"})).splitlines()))) <= 98
+
+
+def test_numbers_of_numpy_are_numbers():
+    np = pytest.importorskip("numpy")
+    assert Guess(W=np.int64(2**40), T=np.float32(0.5)).W == 2**40

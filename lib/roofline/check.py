@@ -8,7 +8,6 @@ Ignores   marks, who answered and what was answered before
 """
 
 import math
-import numbers
 import operator
 import random
 import re
@@ -62,16 +61,6 @@ def accepted(value: float) -> Interval:
 
 def _inside(number: float, intervals: Iterable[Interval]) -> bool:
     return any(low <= number <= high for low, high in intervals)
-
-
-def _number(answer: object, unit: str) -> float:
-    """`units.parse`, for any object: NumPy scalars count as numbers, the rest is refused."""
-    if not isinstance(answer, (str, bool)) and isinstance(answer, numbers.Real):
-        try:
-            answer = float(answer)
-        except OverflowError:
-            answer = math.inf
-    return parse(answer, unit)  # type: ignore[arg-type]  # it says what it got instead
 
 
 @cache
@@ -230,7 +219,7 @@ class Part(_Shown):
     def judge(self, answer: object) -> "Outcome":
         """Right, a rival's, a slip, off, or unreadable; never how far off."""
         try:
-            number = _number(answer, self.unit)
+            number = parse(answer, self.unit)
         except UnitError as error:
             return Outcome(self.name, "unreadable", f"{str(error).rstrip('.')}.")
         if _inside(number, self.right):
@@ -438,7 +427,7 @@ class Question:
         if not any(isinstance(part, Part) and part.follows for part in self.parts):
             yield from found.values()
             return
-        known = {part.name: _number(answers[part.name], part.unit) for part in self.parts
+        known = {part.name: parse(answers[part.name], part.unit) for part in self.parts
                  if isinstance(part, Part)
                  and found[part.name].kind not in ("not attempted", "unreadable")}
         for part in self.parts:
@@ -568,7 +557,7 @@ class Problem:
             raise ProblemError(f"{self.id}: {name}: expected one of "
                                f"{', '.join(self.one_of[name])}; got {value!r}")
         try:
-            number = _number(value, self.units.get(name, ""))
+            number = parse(value, self.units.get(name, ""))
         except UnitError as error:
             raise ProblemError(f"{self.id}: {name}: {error}; {self._known()}") from None
         whole = isinstance(self.fixed[name], int) and self.units.get(name, "") in COUNTED

@@ -9,6 +9,7 @@ Ignores   quantities: everywhere else numbers are plain ints and floats in base 
 import math
 import re
 from functools import lru_cache
+from numbers import Real
 
 _PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
@@ -90,10 +91,10 @@ _NUMBER = re.compile(rf"^\s*(?P<number>{_DIGITS})(?:\s*/\s*(?P<over>{_DIGITS}))?
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?([eE][+-]?[0-9]+)?$")
 
 
-def parse(text: str | float, unit: str) -> float:
+def parse(text: object, unit: str) -> float:
     """A number in base units from what a person typed.
 
-    text   "46.1 MB", "0.375 TB/s", "1e12", "1/12", or a number already in `unit`
+    text   "46.1 MB", "0.375 TB/s", "1e12", "1/12", or a number already in `unit`, NumPy's as well
     unit   the base unit wanted, one of BASES
 
     >>> parse("46.1 MB", "B")
@@ -107,11 +108,15 @@ def parse(text: str | float, unit: str) -> float:
     """
     if unit not in BASES:
         raise UnitError(f"parse: unit {unit!r} is not a base unit; one of {', '.join(BASES[:-1])}")
-    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+    if isinstance(text, bool) or not isinstance(text, (str, Real)):
         raise UnitError(f"expected a number or text, got {type(text).__name__}")
-    number = _read(text, unit) if isinstance(text, str) else float(text)
+    try:  # NumPy's scalars are numbers, too
+        number = _read(text, unit) if isinstance(text, str) else float(text)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
-        raise UnitError(f"got {text}, which is not a finite number")
+        raise UnitError(f"got {text if isinstance(text, str) else number}, which is not a finite "
+                        "number")
     return number
 
 

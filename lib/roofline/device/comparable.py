@@ -32,7 +32,6 @@ LEFT_OUT = {
 }
 # fp32 GEMMs that ran as three bf16 products: one of so many equal GEMMs of the row. Their P is that
 # of the mix: useful W over the time that the Tensor Engine needs for what it is given.
-BYTES_APART = 0.01  # a model whose kernel moves other bytes than the published one says so
 SPLIT = {"F04": 3, "F11": 1, "F13": 1}
 STATED = {
     "rate": "worked out from a published rate",
@@ -41,6 +40,7 @@ STATED = {
                  "and the real one",
 }
 NEAR = 3  # of what there is, when nothing matches
+BYTES_APART = 0.01  # a model whose kernel moves other bytes than the published one says so
 
 
 @dataclass(frozen=True, repr=False)
