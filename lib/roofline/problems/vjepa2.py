@@ -21,7 +21,7 @@ from .day6 import CLOCKS, CORE, CORES, PAIR, SCALAR
 from .day7 import _apart, _choice, _share, band, byte, flop, ns, time
 
 MODEL = MODELS["vjepa2-vit-l"]
-# of the clips in the model's pretraining configuration, vitl16/pretrain-256px-16f.yaml
+# of the clips in a pretraining configuration, vitl16/pretrain-256px-16f.yaml
 FRAMES, SIZE, PATCH, DEPTH = 16, 256, 16, 2
 SIZES = dict(B=FRAMES // DEPTH * (SIZE // PATCH) ** 2, D=MODEL.D, F=MODEL.F)
 BYTES = 2  # of one bf16 number
