@@ -3,7 +3,9 @@
 A page runs from top to bottom in this process, with smaller arrays, on an instance that is not
 there, and records. Then each recorded profile is swapped for one of the same launch with other
 times, other bytes and other engines at work, and it runs again: nothing is captured any more, and
-what hangs on a measurement has to come out otherwise, in text and in drawing.
+what hangs on a measurement has to come out otherwise, in text and in drawing. And with some of its
+launches recorded, the others modelled: each figure says whose it is, and unlike ones are not
+compared.
 """
 
 import ast
@@ -30,7 +32,7 @@ from standin import fake_nki, neff, reply
 from standin.neuron_explorer import SESSION
 from test_device_lint import plain
 
-from roofline import device, nki, profile
+from roofline import device, gaps, nki, profile
 from roofline.__main__ import main
 from roofline.commands.answer import FINE, NO, NOWHERE
 from roofline.device import runner, store
@@ -45,6 +47,19 @@ MEASURES = {"measure", "sweep", "recorded", "capture"}
 
 
 @dataclass(frozen=True)
+class Partly:
+    """Some launches of a page, recorded where the others are modelled.
+
+    recorded   their kernels, with the parameters that are spelled out
+    apart      id of a cell that compares unlike ones -> how often it says that it does not, and how
+               often it compares like ones all the same; no other cell has anything to compare
+    """
+
+    recorded: tuple[str, ...]
+    apart: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class Page:
     """A notebook, and what this file knows of it.
 
@@ -54,6 +69,7 @@ class Page:
     shell     text in a command -> what stands there in this test
     says      id of a cell -> words of it with the first profiles alone -> with the others alone
     roofline  id of the cell with the page's marks, and from its names the launches of each mark
+    partly    launches to be recorded alone
     """
 
     path: str
@@ -63,6 +79,7 @@ class Page:
     shell: Mapping[str, str]
     says: Mapping[str, Mapping[str, str]]
     roofline: tuple[str, Callable[[Mapping[str, Any]], list[list[device.Measurement]]]]
+    partly: tuple[Partly, ...]
 
     @property
     def cells(self) -> list[nbformat.NotebookNode]:
@@ -119,12 +136,17 @@ PAGES = {
         {"2048x2048": "512x512", "rows=512": "rows=256", "columns=1024": "columns=512"},
         {"predicted": {found("Q_reload", 2 * (1 + 4 + 1) * 512**2):
                        found("Q_reload", 2 * (1 + 1 + 1) * 512**2 + CONSTANT)},
-         "fits": {"reload H1, as the source": "reload H2, B kept",
-                  "block H1, as the source": "block H2, B kept"},
-         "verdict": {"Q of reload: H1, as the source": "Q of reload: H2, B kept"},
+         "fits": {"reload measured: H1, as the source": "reload measured: H2, B kept",
+                  "block measured: H1, as the source": "block measured: H2, B kept"},
+         "verdict": {"Q of reload, measured: H1, as the source":
+                     "Q of reload, measured: H2, B kept"},
          "change-verdict": {"T held": "T not held"},
          "change-naive": {"T held": "T not held"}},
-        ("roofline", lambda names: [[one] for one in names["made"].values()])),
+        ("roofline", lambda names: [[one] for one in names["made"].values()]),
+        (Partly(("matmul",), {
+            "predicted": (1, 0), "ledger-difference": (1, 0), "change-measured": (1, 0),
+            "change-verdict": (1, 0), "change-naive": (1, 0), "change-arrive": (1, 0),
+            "verdict": (1, 0)}),)),
     "swiglu": Page(
         "day7/swiglu.ipynb", "inf2", ".",
         {"the-shapes": {"= 2048, card.D, card.F, 2": "= 512, 512, 1024, 2"},
@@ -138,7 +160,10 @@ PAGES = {
          "change-verdict": {"yours: T held": "yours: T not held",
                             "the rule: T not held": "the rule: T held"},
          "streamed-counts": {"Q held, to the byte": "reload saved by the compiler"}},
-        ("placed", lambda names: [[names["made"]]])),
+        ("placed", lambda names: [[names["made"]]]),
+        (Partly(("swiglu block=128",), {
+            "change-measured": (1, 0), "change-verdict": (2, 0), "verdict-time": (1, 0),
+            "streamed-verdict": (1, 0)}),)),
     "vjepa2": Page(
         "casestudy/vjepa2_mlp.ipynb", "trn2", "casestudy",
         {"sizes": {"16 // 2 * (256 // 16) ** 2, model.D, model.F, 2": "1024, 512, 1024, 2"},
@@ -147,11 +172,21 @@ PAGES = {
          "4096x2048": "1024x1024"},
         {"split-against": {found("Q", 4 * 1024**2): found("Q", 4 * 1024**2 + 2 * CONSTANT),
                            "T held": "T not held"},
+         "next": {f"by the profile: Q {4 * 1024**2:,} B, as counted":
+                  f"by the profile: Q {4 * 1024**2 + 2 * CONSTANT:,} B, +{2 * CONSTANT:,} B"},
          "next-verdict": {"down_last: no difference": "down_last: slower"},
+         "verdict": {f"fused, split Q {4 * 1024**2:,} B, as counted":
+                     f"fused, split Q {4 * 1024**2 + 2 * CONSTANT:,} B, +{2 * CONSTANT:,} B"},
          "verdict-decisions": {"fused, weights both: faster": "fused, weights both: slower",
                                "fused, weights split: faster": "fused, weights split: slower"},
          "verdict-gap": {"the shortest is fused, split": "the shortest is unfused, split"}},
-        ("roofline", lambda names: list(names["made"].values())[:2])),
+        ("roofline", lambda names: list(names["made"].values())[:2]),
+        (Partly(("mlp_fused", "mlp_up"), {
+            "split-ledger": (1, 0), "split-against": (1, 0), "verdict-decisions": (3, 1),
+            "verdict-gap": (1, 0)}),
+         Partly(("mlp_fused", "mlp_fused_w_once"), {
+             "verdict-decisions": (2, 2), "verdict-gap": (1, 0), "next": (1, 0),
+             "next-verdict": (2, 0)}))),
 }
 
 
@@ -550,10 +585,164 @@ def test_off_the_device_the_model_says_that_it_is_one(name, monkeypatch):
     assert [cell for cell in which if re.search("measured on|synthetic", run.told[cell])] == []
 
 
-def test_markdown_is_the_same_for_all(ran):
-    """Nothing in it is computed, so no verdict of a profile can stand there."""
-    prose = "\n".join(cell.source for cell in ran.page.stored if cell.cell_type == "markdown")
-    assert not re.search(r"\{(eval|glue)\b|\{\{", prose)
+# --- some launches recorded, others not ----------------------------------------------------------
+
+COMPARED = re.compile(r"\bheld: it changed by |: (?:faster|slower|no difference), "
+                      r"|^\S*:? ?the shortest is |^before after change cause$|^T changed by ", re.M)
+
+# Cells with times beside each other, of which nothing more is said where they are alike:
+BESIDE = {"predicted", "verdict", "verdict-time", "streamed-verdict"}
+
+
+def lines(text: str) -> list[str]:
+    """Of what a cell told, widths of columns apart; a sentence that declines is one line."""
+    text = re.sub(r"not compared: .*?one chip", lambda found: " ".join(found[0].split()), text,
+                  flags=re.S)
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def whose(text: str) -> list[tuple[str, set[str]]]:
+    """Each line, and the kinds that it stands under: its own words, else the last ones above; the
+    first ones of the cell where none is above."""
+    last: set[str] = set()
+    found = []
+    for line in lines(text):
+        words = re.findall(r"\b(?:model|measured|synthetic|profiler)", line)
+        last = {"modelled" if word == "model" else "measured" for word in words} or last
+        found.append((line, last))
+    first = next((kinds for _, kinds in found if kinds), last)
+    return [(line, kinds or first) for line, kinds in found]
+
+
+@pytest.fixture(scope="module")
+def unmixed(tmp_path_factory) -> Callable[[str], tuple[Run, Run]]:
+    """unmixed(name): that page with nothing recorded, and with all of its launches."""
+    def both(name: str) -> tuple[Run, Run]:
+        page = PAGES[name]
+        with recorded(tmp_path_factory.mktemp(name), page):
+            none = execute(page.cells)
+            for call in {one.launch.key(page.chip): one.launch
+                         for one in none.measurements}.values():
+                at_once(call, page.chip)
+            return none, execute(page.cells)
+    return functools.cache(both)
+
+
+@contextlib.contextmanager
+def recorded(folder: Path, page: Page) -> Iterator[None]:
+    """A book of recordings, and no device."""
+    with book(folder, page, page.chip), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ROOFLINE_STAND_IN")
+        yield
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_with_nothing_or_all_recorded_it_compares(name, unmixed):
+    page = PAGES[name]
+    for run, kind in zip(unmixed(name), ("modelled", "measured"), strict=True):
+        assert {one.kind for one in run.measurements} == {kind}
+        assert [cell for cell, text in run.told.items() if "not compared" in text] == []
+        for one in page.partly:
+            for cell, counts in one.apart.items():
+                if cell not in BESIDE:
+                    found = COMPARED.findall("\n".join(lines(run.told[cell])))
+                    assert len(found) == sum(counts), (cell, kind)
+    none, every = unmixed(name)
+    which = dependent(page.cells)
+    assert [cell for cell in which if re.search(r"\bmodel", every.told[cell])] == []
+    assert [cell for cell in which if re.search(r"measured on|synthetic", none.told[cell])] == []
+
+
+@pytest.mark.parametrize(("name", "some"), [
+    pytest.param(name, some, id=f"{name}, {' and '.join(some.recorded)}")
+    for name, page in PAGES.items() for some in page.partly])
+def test_a_partly_recorded_page_says_whose_each_figure_is(name, some, unmixed, tmp_path):
+    """A line that is another with all of them recorded has a modelled figure in it, and says so or
+    stands under a line that does. One that is the same, and another with none, is measured, and
+    stands under that word where it does on the page with all of them."""
+    page, (none, every) = PAGES[name], unmixed(name)
+    with recorded(tmp_path, page):
+        for call in {one.launch.title: one.launch for one in none.measurements}.values():
+            if call.title in some.recorded:
+                at_once(call, page.chip)
+        mixed = execute(page.cells)
+    assert {one.launch.title for one in mixed.measurements
+            if one.kind == "measured"} == {*some.recorded}
+    told = {cell: mixed.told[cell] for cell in dependent(page.cells)}
+    for cell, text in told.items():
+        there, no = dict(whose(every.told[cell])), lines(none.told[cell])
+        wrong = [line for line, kinds in whose(text) if line and "not compared" not in line and (
+                 "modelled" not in kinds if line not in there
+                 else line not in no and not there[line] <= kinds)]
+        assert wrong == [], cell
+    apart = {cell: (text.count("not compared"), len(COMPARED.findall("\n".join(lines(text)))))
+             for cell, text in told.items() if "not compared" in text}
+    assert apart == some.apart
+    cell, marks = page.roofline
+    rows = [line for line in lines(mixed.told[cell])
+            if " derived " not in line and re.search(r" (measured|modelled) ", line)
+            and "at the bytes moved" not in line]
+    assert [re.search(r" (measured|modelled) ", line)[1] for line in rows] == [
+        "modelled" if "modelled" in {one.kind for one in launches} else "measured"
+        for launches in marks(mixed.names)]
+
+
+# --- prose ---------------------------------------------------------------------------------------
+
+ROW = f"`(?:{'|'.join(gaps.CAUSES)})`"
+MOST = "shortest|fastest|slowest|longest|largest|quickest|biggest"
+VERDICTS = [re.compile(pattern, re.I) for pattern in (
+    # a row of a ledger, and what became of it
+    ROW + r"(?: row)?,?(?: \w+){0,2} (?:is|was|has|took|takes|went|goes|grew|grows|shrank|shrinks"
+          r"|fell|falls|rose|rises|lost|loses|dominates|explains|comes|disappears)\b",
+    rf"\b(?:{MOST})\b[^.?!]*{ROW}|\b(?:most|half|much) of (?:it|the gap|T)\b[^.?!]*{ROW}",
+    # what a run came out as
+    rf"(?<!that )\b(?:is|was|comes out|came out|turns out) (?:the |by far the )?(?:{MOST})\b",
+    rf"\b(?:{MOST})(?: \w+){{0,3}} (?:is|was|are|were)\b",
+    r"\b(?:faster|slower|quicker)\b", r"(?<!that )\bmade no difference\b",
+    # what became of a prediction or a decision
+    r"\b(?:did not |does not |has not |have |has )?(?:paid|pays?)(?: off)?(?=[.,;]|$)",
+    r"\b(?:prediction|guess|rule|idea|hypothesis|H1|H2|\$?[TQWI]\$?)"
+    r" (?:has |have )?(?:not )?held\b",
+    r"\b(?:H1|H2|the (?:\w+ )?hypothesis) (?:holds|fails|is (?:right|wrong|true|false))\b",
+)]
+# Before the words they leave it open, or tell whose run it was:
+OPEN = re.compile(r"\b(?:if|whether|which|what|where|suppose|would|could|may|source|published)\b",
+                  re.I)
+
+
+def verdicts(markdown: str) -> list[str]:
+    """Sentences outside <details> that say what a profile said of this page's runs."""
+    text = re.sub(r"<details>.*?</details>|^```.*?^```", "", markdown, flags=re.M | re.S)
+    text = re.sub(r"^#.*|^ *[-*] |^\|", "\n\n", text, flags=re.M)
+    sentences = [" ".join(one.split()) for one in re.split(r"(?<=[.?!])[*)]*\s+|\n\s*\n", text)]
+    return [one for one in sentences if not one.endswith("?") and any(
+        not OPEN.search(one[:found.start()]) for pattern in VERDICTS
+        for found in pattern.finditer(one))]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_markdown_leaves_the_verdict_to_the_profile(name):
+    """It is the same for all readers, and a chip of theirs may say otherwise."""
+    found = {cell.id: verdicts(cell.source) for cell in PAGES[name].stored
+             if cell.cell_type == "markdown"}
+    assert {id: some for id, some in found.items() if some} == {}
+
+
+def test_a_verdict_in_prose_is_seen():
+    for planted in ("The largest row is `fill`.", "Splitting the weights has not paid.",
+                    "As you see, `wait for DMA` has grown.", "The fused kernel is the fastest.",
+                    "Of the four the shortest is fused.", "So the block is faster than the reload.",
+                    "The prediction held.", "H1 holds, as the source has it.",
+                    "Most of it is `pipeline`, as before."):
+        assert verdicts(f"Look at it. {planted} Then go on.") == [planted]
+        assert verdicts(f"<details>\n{planted}\n</details>") == []
+    for fair in ("Is the block faster than the reload?", "If the rule held, go on.",
+                 "Compare `fill` with `wait for DMA`.", "Which row is the largest?",
+                 "Say which prediction held.", "The source says that its prediction held.",
+                 "It is paid for in SBUF.", "Each saves its share of the `pipeline` row.",
+                 "A decision that made no difference was about something that did not bind."):
+        assert verdicts(fair) == []
 
 
 # --- commands ------------------------------------------------------------------------------------
