@@ -239,9 +239,9 @@ def test_a_model_cannot_decide_whatever_its_bytes(moved):
 
 def test_the_page_shows_what_the_function_says():
     for name in MAPPINGS:
-        assert f"{name:6}  cannot decide" in page().told["fits"]
+        assert f"{name:6}  modelled: cannot decide" in page().told["fits"]
     for name in ("reload", "block"):
-        assert f"Q of {name}: cannot decide" in page().told["verdict"]
+        assert f"Q of {name}, modelled: cannot decide" in page().told["verdict"]
 
 
 # 4096^3 on trn1, as published: 128 rows of A stay (M14), or 4 x 128 (M16)
@@ -326,7 +326,7 @@ def test_the_first_idea_is_tried_with_the_row_that_lost_most():
 
 # The cells that show a figure of the four launches, each of which may be of a kind of its own
 TELLING = ("measured", "predicted", "ledgers", "ledger-difference", "change-measured",
-           "change-verdict", "change-naive", "change-arrive", "verdict", "roofline")
+           "change-verdict", "change-naive", "change-arrive", "verdict", "roofline", "fits")
 LAUNCHES = ("reload", "block", "once", "together")
 
 
@@ -380,6 +380,9 @@ def test_each_figure_has_its_own_kind(recorded):
     for name in LAUNCHES:
         kind = "measured" if name in recorded else "modelled"
         assert re.search(rf"^{name} +{kind} ", told["verdict"], re.M)
+        if name != "together":
+            [said] = re.findall(rf"^{name} +{kind}: (.*)$", told["fits"], re.M)
+            assert ("cannot decide" in said) == (kind == "modelled")
         assert name == "together" or re.search(rf"^{name} +{kind} ", told["roofline"], re.M)
     kind = "measured" if "together" in recorded else "modelled"
     assert re.search(rf"found, {kind} +off$", told["change-verdict"], re.M)

@@ -325,14 +325,14 @@ def test_passes_of_fp32_are_no_work():
     names, told = ended()
     W = 6 * 4096 * D * F
     for id in ("four-held", "verdict-counts", "streamed-counts"):
-        assert told[id].startswith("W held\nQ held, to the byte\n"), id
+        assert told[id].splitlines()[1:3] == ["W held", "Q held, to the byte"], id
     assert f"fp32 passes: {W:,} FLOP" in told["streamed-counts"]
     for passes, more, said in ((3 * W, 0, "W held"), (0, 0, "W held"), (W, 1000, "+1,000 FLOP"),
                                (W, -8, "-8 FLOP"), (0, W, f"{W:+,} FLOP")):
         found = captured(flops=passes + more, passes=passes)
         given = {**names, "profile": SimpleNamespace(compare=lambda *_, found=found: found)}
         cells = [one for one in CELLS if one.id in ("read-counts-held", "four-held")]
-        first = execute(cells, given, {})[1]["four-held"].splitlines()[0]
+        first = execute(cells, given, {})[1]["four-held"].splitlines()[1]
         assert first == said if said == "W held" else first == f"W not held: {said}"
 
 
@@ -428,7 +428,7 @@ def test_a_measured_run_is_compared_with_no_modelled_one(recorded):
     assert f"(by the {kind['made']} run)" in told["change-rule"]
     for id, some in (("verdict-time", ("made", "wider")), ("streamed-verdict", RUNS)):
         assert re.findall(r"^(\w+): T ", told[id], re.M) == [kind[name] for name in some]
-    assert ("modelled: " in told["verdict-counts"]) == (kind["wider"] == "modelled")
+    assert told["verdict-counts"].startswith(kind["wider"])
 
 
 # --- published, and the commands -----------------------------------------------------------------
