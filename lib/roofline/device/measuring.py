@@ -131,14 +131,14 @@ def kinds(*made: Measurement) -> str:
 
 
 def unlike(*made: Measurement) -> str:
-    """Why these say nothing of each other, in a sentence; "" where they are of one kind and chip.
+    """Why these say nothing of each other, in lines of a page; "" where they are of one kind and chip.
 
     A model's time less a device's is no change of either.
     """
     if len({(one.kind, one.chip) for one in made}) < 2:
         return ""
     told = ", ".join(f"{one.launch.title} is {one.kind} ({one.chip})" for one in made)
-    return f"not compared: {told}. Record all of them on one chip"
+    return "\n".join(wrapped([f"not compared: {told}. Record all of them on one chip"]))
 
 
 # --- several launches ----------------------------------------------------------------------------
