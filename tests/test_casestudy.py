@@ -370,6 +370,25 @@ def test_other_profiles_give_other_figures_and_verdicts(monkeypatch):
         hold_the_step_roofs(page.told["step-roofs"], *(int(n) for n in SMALL.split(", ")))
 
 
+def test_any_cell_can_run_again():
+    """With the names as the last cell left them, from the last one up; q is a question's alone."""
+    names: dict[str, Any] = {}
+    first = execute(names, **small())
+    for cell in reversed(CODE):
+        if not cell.id.endswith(("-attempt", "-worked")):
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(small().get(cell.id, cell.source), cell.id, "exec"), names)
+            if cell.id in ("wrong-scope", "one-core", "cores", "verdict", "fits"):
+                assert out.getvalue() and first[cell.id].startswith(out.getvalue()), cell.id
+
+
+def test_what_is_our_reading_says_so():
+    assert "**We know of no published measurement of this MLP on a logical core.**" in \
+        SOURCE["h-published-near-it"]
+    assert "As we read the conditions, " in SOURCE["p-half"]
+    assert not re.search(r"there is no (published|measurement)", " ".join(SOURCE.values()), re.I)
+
+
 def decided(what: str, before: float, after: float) -> str:
     off = after / before - 1
     word = "no difference" if abs(off) < 0.01 else "faster" if off < 0 else "slower"
