@@ -131,7 +131,7 @@ def kinds(*made: Measurement) -> str:
 
 
 def unlike(*made: Measurement) -> str:
-    """Why these say nothing of each other, in lines of a page; "" where they are of one kind and chip.
+    """Why these say nothing of each other, in lines of a page; "" for one kind on one chip.
 
     A model's time less a device's is no change of either.
     """
