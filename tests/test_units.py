@@ -124,3 +124,8 @@ def test_unknown_base_unit():
         units.show(1, "GB")
     with pytest.raises(units.UnitError, match="not a base unit"):
         units.parse("1", "GB")
+
+
+def test_what_is_not_finite_has_no_digits():
+    assert [units.significant(x) for x in (math.inf, -math.inf, math.nan, 0, -0.0)] == [
+        "inf", "-inf", "nan", "0", "0"]

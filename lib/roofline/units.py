@@ -210,11 +210,14 @@ def _pick(value: float, prefixes: dict[str, float], digits: int) -> tuple[float,
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Plain decimal text with `digits` significant digits; integers keep all of theirs.
+    """Plain decimal text with `digits` significant digits; integers keep all of theirs. Of what is
+    not finite "inf" or "nan".
 
     >>> significant(209.7152), significant(0.0833333), significant(1365.33), significant(4.0)
     ('210', '0.0833', '1365', '4')
     """
+    if not math.isfinite(value):
+        return str(value)
     if value == 0:
         return "0"
     decimals = max(digits - 1 - math.floor(math.log10(abs(value))), 0)

@@ -7,7 +7,6 @@ Ignores   why they differ: read `run.tensors` (reloads), `run.lines` and, for a 
           profile.compare(run, profile)
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -73,7 +72,7 @@ class Comparison:
         counts = [["<", *self.counts, *(PROFILER for _ in later)],
                   *([row, *(f"{get(c):,}" for c in self.counts.values()), *later]
                     for row, get in self._rows),
-                  ["I, FLOP/B", *(_intensity(c) for c in self.counts.values()),
+                  ["I, FLOP/B", *(units.significant(c.intensity, 4) for c in self.counts.values()),
                    *later]]
         found = self.differences
         apart = [[f"{name} - code" if name in LATER else f"code - {name}" for name in others],
@@ -88,12 +87,6 @@ class Comparison:
         only = ["code: W is the Tensor Engine's FLOPs alone, so 0 here"] * (
             not self.counts["code"].flops and any(c.flops for c in self.counts.values()))
         return "\n".join([beside, *only, *warned(self.notes)])
-
-
-def _intensity(count: Count) -> str:
-    """In FLOP/B, to four digits; "inf" where nothing crosses."""
-    I = count.intensity
-    return units.significant(I, 4) if math.isfinite(I) else str(I)
 
 
 def compare(formula: Any, nest: Any, run: Any = None, profile: Any = None) -> Comparison:
