@@ -209,15 +209,15 @@ class Run:
     @functools.cached_property
     def measurements(self) -> list[device.Measurement]:
         """What the page measured, as far as its names lead there."""
-        found, todo = [], list(self.names.values())
-        while todo:
-            one = todo.pop()
+        found, left = [], list(self.names.values())
+        while left:
+            one = left.pop()
             if isinstance(one, device.Measurement):
                 found.append(one)
             elif isinstance(one, (list, tuple, device.Sweep)):
-                todo += list(one)
+                left += list(one)
             elif isinstance(one, dict) and one is not self.names:
-                todo += list(one.values())
+                left += list(one.values())
         return found
 
 
