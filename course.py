@@ -263,6 +263,8 @@ def main(arguments: list[str]) -> int:
         return 0
     with alone():
         set_up()
+        if command in ("serve", "build", "test"):
+            run(PYTHON, "_ext/pyodide_files.py", show=say)  # for cells that run inside a page
         if command in ("serve", "build"):
             build()
     if command == "serve":
