@@ -8,7 +8,7 @@
 //   W so far = W x (products done / products in all)      I so far = W so far / Q so far
 //   on chip = sum over the lines around the current one that hold a block, or leave sums open
 
-import { button, clamp, fitted, guessForm, line, make, readouts, select, show, significant,
+import { button, clamp, fitted, guessForm, line, make, mebi, readouts, select, show, significant,
   sized, speaker, stage, tick } from "./plot.mjs";
 
 const SPEEDS = [1, 4, 16, 64, 256];
@@ -18,12 +18,6 @@ const NTH = ["", "first", "second", "third", "fourth", "fifth", "sixth", "sevent
 const nth = (n) => NTH[n]
   ?? `${n}${n % 100 > 10 && n % 100 < 14 ? "th" : ["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
 
-// units.mebi
-function mebi(value) {
-  const [size, name] = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]
-    .find(([factor]) => value >= factor) ?? [1, "B"];
-  return `${significant(value / size)} ${name}`;
-}
 const elements = (spans) => spans.reduce((n, [start, stop]) => n * (stop - start), 1);
 const shape = (spans) => `[${spans.map(([start, stop]) => stop - start).join(", ")}]`;
 

@@ -39,6 +39,12 @@ export function show(value, unit, digits = 3) {
   }
   return `${significant(value / factor, digits)} ${name}${unit}`.trim();
 }
+// A capacity: units.mebi.
+export function mebi(value) {
+  const [size, name] = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]
+    .find(([factor]) => value >= factor) ?? [1, "B"];
+  return `${significant(value / size)} ${name}`;
+}
 export const log = Math.log10;
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
