@@ -12,8 +12,10 @@ from .crossovers import crossover
 from .forms import form, form_script
 from .live import Live
 from .nests import nest
+from .predictions import PredictionError, prediction
+from .recounts import recount
 from .rooflines import Case, roofline
 from .timelines import stretches, timeline
 
-__all__ = ["Case", "Live", "clockwork", "crossover", "form", "form_script", "nest", "roofline",
-           "stretches", "timeline"]
+__all__ = ["Case", "Live", "clockwork", "crossover", "form", "form_script", "nest", "recount",
+           "roofline", "stretches", "timeline"]
