@@ -55,15 +55,18 @@ def worked(text: str) -> Html:
 
 
 def _cells(app: Sphinx, doctree: nodes.document) -> None:
-    """Put forms and folded answers where the notebook marks them.
+    """Put forms, predictions and folded answers where the notebook marks them.
 
     A form brings its own worked answer, so the worked cell of the same question goes.
     """
-    forms, answered = 0, False
+    forms, guesses, answered = 0, 0, False
     for cell in list(doctree.findall(nodes.container)):
         if cell.get("nb_element") != "cell_code":
             continue
         metadata = cell["cell_metadata"]
+        if guess := metadata.get("roofline", {}).get("predict"):
+            _predict(cell, guess, scripted=not guesses)
+            guesses += 1
         if form := metadata.get("roofline", {}).get("form"):
             from roofline import figures
 
@@ -76,6 +79,19 @@ def _cells(app: Sphinx, doctree: nodes.document) -> None:
             else:
                 cell.replace_self(worked(_output_text(cell)))
             answered = False
+
+
+def _predict(cell: nodes.Element, guess: dict[str, Any], scripted: bool) -> None:
+    """Ask for a guess before a cell; its output, folded, is what the guess is about."""
+    from roofline import figures
+
+    if "hide-output" not in cell["cell_metadata"].get("tags", []):
+        raise figures.PredictionError(f"prediction {guess['id']}: its cell shows its output; tag "
+                                      "it hide-output")
+    cell["ids"].append(result := "result-" + re.sub(r"[^\w-]", "-", guess["id"]))
+    form = figures.prediction(guess["id"], guess["parts"], _output_text(cell), result,
+                              scripted=scripted)
+    cell.parent.insert(cell.parent.index(cell), Html(html=form))
 
 
 def _output_text(cell: nodes.Element) -> str:
@@ -209,7 +225,9 @@ def _no_thebe(app: Sphinx) -> None:
 def _page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     from roofline import plot
 
-    app.add_js_file("theme.js", loading_method="defer")
+    for name in ("progress.js", "theme.js"):
+        if (ROOT / "assets" / name).exists():
+            app.add_js_file(name, loading_method="defer")
     context["metatags"] = f"{context.get('metatags', '')}\n<style>\n{plot.CSS}</style>"
 
 

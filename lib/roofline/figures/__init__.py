@@ -17,5 +17,7 @@ from .recounts import recount
 from .rooflines import Case, roofline
 from .timelines import stretches, timeline
 
-__all__ = ["Case", "Live", "clockwork", "crossover", "form", "form_script", "nest", "recount",
-           "roofline", "stretches", "timeline"]
+__all__ = [
+    "Case", "Live", "PredictionError", "clockwork", "crossover", "form", "form_script", "nest",
+    "prediction", "recount", "roofline", "stretches", "timeline",
+]

@@ -82,7 +82,13 @@ def _static(part: dict[str, Any]) -> str:
 @cache
 def form_script() -> str:
     """The script that serves every form of a page; `form` ends with it."""
-    grammar = {
+    any_number = {base: check.any_number(base) for base in units.BASES}
+    return script("form", "form.rl-form[data-form-id]", to_json(grammar() | {"any": any_number}))
+
+
+def grammar() -> dict[str, Any]:
+    """What a page needs to read numbers as `units.parse` does: see answers.mjs."""
+    return {
         "number": units._NUMBER.pattern.replace("(?P<", "(?<"),
         "thousands": "^" + units._THOUSANDS.pattern,
         "spellings": units._SPELLINGS,
@@ -92,9 +98,7 @@ def form_script() -> str:
         "write": {base: units._form(base) for base in units.BASES},
         "picker": {base: _picker(base) for base in units.BASES},
         "scaled": units.SCALED,
-        "any": {base: check.any_number(base) for base in units.BASES},
     }
-    return script("form", "form.rl-form", to_json(grammar))
 
 
 def _picker(base: str) -> list[str]:

@@ -21,9 +21,9 @@ from ..table import WIDTH, aligned, wrapped
 
 _HERE = resources.files(__package__)
 
-# Renders every element of this kind once; one that fails keeps its text.
+# Renders every element of this kind once, and those that come later when the page says so.
 _MOUNT = """
-for (const el of document.querySelectorAll({selector})) {{
+function mount() {{ for (const el of document.querySelectorAll({selector})) {{
   if (el.dataset.ready) continue;
   el.dataset.ready = "1";
   // The same one twice on a page: its own ids still are its own.
@@ -44,7 +44,9 @@ for (const el of document.querySelectorAll({selector})) {{
   const model = {{ get: (name) => data[name], set: nothing, on: nothing, off: nothing,
                    save_changes: nothing }};
   figure.render({{ model, el }});
-}}
+}} }}
+mount();
+document.addEventListener("rl-mount", mount);
 """
 
 
