@@ -9,6 +9,7 @@ Ignores   the network: nothing is fetched, so a saved page works from a file too
 
 from .clockworks import clockwork
 from .crossovers import crossover
+from .explorers import explorer
 from .forms import form, form_script
 from .live import Live
 from .nests import nest
@@ -18,6 +19,6 @@ from .rooflines import Case, roofline
 from .timelines import stretches, timeline
 
 __all__ = [
-    "Case", "Live", "PredictionError", "clockwork", "crossover", "form", "form_script", "nest",
-    "prediction", "recount", "roofline", "stretches", "timeline",
+    "Case", "Live", "PredictionError", "clockwork", "crossover", "explorer", "form", "form_script",
+    "nest", "prediction", "recount", "roofline", "stretches", "timeline",
 ]
