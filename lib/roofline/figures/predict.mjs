@@ -30,18 +30,21 @@ function render({ model, el }) {
   const group = make("div", { role: "group", "aria-labelledby": title.id },
     ...fields.map((one) => one.node), make("div", { class: "rl-buttons" }, commit, skip), status);
 
-  const said = (part, answer) => (part.kind === "choice"
-    ? part.options.find(([key]) => key === answer)?.[1] : answer) || "no guess";
+  function said({ part, read }, answer) {
+    if (!answer) return "no guess";
+    if (part.kind === "choice") return part.options.find(([key]) => key === answer)[1];
+    return read(answer).typed === "" ? `${answer} ${part.unit}`.trim() : answer;
+  }
   function beside({ part, read }, answer) {
     if (part.kind !== "choice") return answer ? compared(read(answer).value, part.value) : "";
-    return answer && (answer === part.found ? "the same" : "another");
+    return !answer ? "" : answer === part.found ? "the same" : "another";
   }
   function reveal(answers) {
     const cell = (tag, text) => make(tag, tag === "th" ? { scope: "col" } : {}, text);
-    list.replaceChildren(make("thead", {}, make("tr", {}, ...["", "your guess", "found", "your guess is"]
+    list.replaceChildren(make("thead", {}, make("tr", {}, ...["what", "your guess", "found", "your guess is"]
       .map((text) => cell("th", text)))), make("tbody", {}, ...fields.map((one) => make("tr", {},
-      make("th", { scope: "row" }, shown(one.part)), cell("td", said(one.part, answers[one.part.name])),
-      cell("td", one.part.kind === "choice" ? said(one.part, one.part.found) : one.part.found),
+      make("th", { scope: "row" }, shown(one.part)), cell("td", said(one, answers[one.part.name])),
+      cell("td", one.part.kind === "choice" ? said(one, one.part.found) : one.part.found),
       cell("td", beside(one, answers[one.part.name]))))));
     place.replaceChildren(make("div", { class: "rl-scroll", role: "region", tabindex: "0",
       "aria-labelledby": title.id }, list));
