@@ -24,7 +24,8 @@
   const word = (text) => /^[a-z][a-z0-9-]{0,39}$/.test(text);
   const bare = () => Object.create(null); // a map in which "__proto__" is a key like any other
   const isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-  const isTime = (text) => typeof text === "string" && text.length === 24
+  // Before the year 9000: an answer that follows has to be later, and a year has four digits.
+  const isTime = (text) => typeof text === "string" && text.length === 24 && text < "9000"
     && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString() === text;
   const now = () => new Date(Date.now()).toISOString();
   const dayOf = (id) => id.split(".", 1)[0];
@@ -324,7 +325,7 @@
   function note(day, section, id, data) {
     const before = view(day)[section]?.[id]?.at;
     const time = Math.max(Date.now(), before ? Date.parse(before) + 1 : 0);
-    const at = new Date(Math.min(time, Date.UTC(10000, 0) - 1)).toISOString();
+    const at = new Date(time).toISOString();
     if (data === undefined) throw new TypeError(`${section}: ${id}: expected JSON, got nothing`);
     const entry = { at, data: copy(data) }, wrong = fault(day, section, id, entry);
     if (wrong) throw new TypeError(`${section}: ${id}: ${wrong}`);
