@@ -56,7 +56,7 @@ class Asked:
 
     @property
     def href(self) -> str:
-        return f"{self.page}.html#form-" + re.sub(r"[^\w.-]", "-", self.id)
+        return f"{self.page}.html#{self.kind}-" + re.sub(r"[^\w.-]", "-", self.id)
 
 
 _DOCUMENT = re.compile(r"^[\s-]*(?:root|file): *(\S+)", re.MULTILINE)
@@ -83,9 +83,11 @@ def asked(root: Path) -> list[Asked]:
                     title = title or section
                 continue
             marks = cell["metadata"].get("roofline", {})
-            found += [Asked(marks[key], kind, path.relative_to(root).with_suffix("").as_posix(),
-                            title, section)
-                      for key, kind in (("form", "form"), ("predict", "guess")) if key in marks]
+            page = path.relative_to(root).with_suffix("").as_posix()
+            if "form" in marks:
+                found.append(Asked(marks["form"], "form", page, title, section))
+            if "predict" in marks:
+                found.append(Asked(marks["predict"]["id"], "guess", page, title, section))
     return found
 
 
@@ -128,8 +130,8 @@ def bound(id: str) -> str:
     return next((why for found, why in _BOUND if found.search(text)), "")
 
 
-def fresh(id: str) -> list[dict[str, Any]]:
-    """Variants of a problem, as `Question.form_data` gives them, with numbers no page shows.
+def fresh(id: str) -> list[Any]:
+    """Variants of a problem, as questions, with numbers no page shows.
 
     Where a problem has few, those behind a form's "Another one" fill up, and its page's own
     numbers never do; one that has no numbers to draw is the one variant it is.
@@ -137,33 +139,31 @@ def fresh(id: str) -> list[dict[str, Any]]:
     from roofline import problems
 
     if problems.BANK[id].draw is None:
-        drawn = [problems.ask(id, SEEDS[0])]
-    else:
-        found: dict[str, Any] = {}
-        on_page = {str(q.given): q for q in (problems.ask(id, seed) for seed in FORM_SEEDS)}
-        for seed in SEEDS:
-            question = problems.ask(id, seed)
-            if str(question.given) not in on_page and len(found) < MOST:
-                found.setdefault(str(question.given), question)
-        for given, question in list(on_page.items())[1:]:
-            if len(found) < LEAST:
-                found[given] = question
-        drawn = list(found.values()) or [problems.ask(id, SEEDS[0])]
-    variants = []
-    for question in drawn:
-        data = question.form_data()
-        del data["seed"]
-        variants.append(data | {"ask": plain(data["ask"])})
-    return variants
+        return [problems.ask(id, SEEDS[0])]
+    found: dict[str, Any] = {}
+    on_page = {str(q.given): q for q in (problems.ask(id, seed) for seed in FORM_SEEDS)}
+    for seed in SEEDS:
+        question = problems.ask(id, seed)
+        if str(question.given) not in on_page and len(found) < MOST:
+            found.setdefault(str(question.given), question)
+    for given, question in list(on_page.items())[1:]:
+        if len(found) < LEAST:
+            found[given] = question
+    return list(found.values()) or [problems.ask(id, SEEDS[0])]
 
 
 _DATA = re.compile(r'class="rl-form-data">(.*?)</script>', re.DOTALL)
 
 
-def form_data(id: str, variants: list[dict[str, Any]]) -> Any:
-    """What `figures.form` puts into a page for these variants: how many, and folded."""
+def form_data(id: str) -> Any:
+    """A problem's fresh variants as `figures.form` puts variants into a page: count, folded."""
     from roofline.figures import forms
 
+    variants = []
+    for question in fresh(id):
+        data = question.form_data()
+        del data["seed"]
+        variants.append(data | {"ask": plain(data["ask"])})
     found = _DATA.search(forms.markup(id, variants))
     assert found
     return json.loads(found[1])
@@ -186,7 +186,7 @@ def scripts(days: Mapping[str, list[str]]) -> Iterator[tuple[str, str, dict[str,
     from roofline.figures.live import to_json
 
     for day, ids in days.items():
-        data = {id: form_data(id, fresh(id)) for id in ids}
+        data = {id: form_data(id) for id in ids}
         yield (day, f"(globalThis.coursePractice ??= {{}}).{day} = {to_json(data)};\n",
                {id: one["count"] for id, one in data.items()})
 
@@ -237,6 +237,7 @@ def catalog(things: Iterable[Asked], written: Mapping[str, Any]) -> dict[str, An
         "problems": [{"id": one.id, "title": titles()[one.id], "section": one.section,
                       "page": one.title, "href": one.href,
                       "count": written[day]["counts"][one.id],
+                      **({"opens": True} if ".open." in one.id else {}),
                       **({"like": like[one.id]} if one.id in like else {})} for one in those]}
         for day, those in by_day(forms).items()]}
 

@@ -33,11 +33,12 @@
   }
 
   // The questions of a round: [{ id, variant, back }].
-  //   days     [{ id, problems: [{ id, count, like? }] }] in the course's order
+  //   days     [{ id, problems: [{ id, count, like?, opens? }] }] in the course's order
   //   records  Map of problem id to { box, due, seen }
   //   choice   a day's id, or "due"
   //   lately   Map of problem id to a variant seen since
-  // A round never has two problems with the same models (`like` names the first of them).
+  // What comes back is of the days before, or one of the chosen day's own openers, which ask the
+  // same. A round never has two problems with the same models (`like` names the first of them).
   function plan({ days, records, choice, today, seed, lately = new Map() }) {
     const rank = (what, one) => hash(`${seed}/${what}/${one.id}`);
     const known = (one) => records.has(one.id), due = (one) => known(one) && records.get(one.id).due <= today;
@@ -57,8 +58,10 @@
     if (choice === "due") {
       take(SIZE, false, byDue(days.flatMap((day) => day.problems).filter(due)));
     } else {
-      const earlier = days.slice(0, at).flatMap((day) => day.problems), mine = days[at].problems;
-      take(BACK, true, byDue(earlier.filter(due)),
+      const earlier = days.slice(0, at).flatMap((day) => day.problems);
+      const openers = days[at].problems.filter((one) => one.opens);
+      const mine = days[at].problems.filter((one) => !one.opens);
+      take(BACK, true, byDue([...earlier, ...openers].filter(due)), openers.filter((one) => !known(one)),
         earlier.filter((one) => !known(one)).sort((a, b) => rank("new", a) - rank("new", b)));
       take(SIZE - chosen.length, false, byDue(mine.filter(due)), mine.filter((one) => !known(one)),
         byDue(mine.filter((one) => known(one) && !due(one))));
@@ -299,7 +302,7 @@
       bar.children[at].dataset.result = one.result ?? "now";
       const { due } = one.result ? recordsOf().get(one.id) ?? {} : {};
       says.replaceChildren(...!one.result ? [] : [
-        { right: "Right at once.", mended: "Right, with help." }[one.result] ?? "Not yet.",
+        { right: "Right at once.", mended: "Right, after some help." }[one.result] ?? "Not yet.",
         ` It comes back ${when(due ?? today())}. `,
         make("a", { href: problem.href }, `Where the course asks it: ${problem.title}`)]);
     } };
@@ -307,7 +310,10 @@
       make("div", { class: "rl-buttons rl-onward" }, next, stop));
     document.dispatchEvent(new Event("rl-mount"));
     shown.told();
-    if (focus) form.querySelector(".rl-ask").focus();
+    if (!focus) return;
+    form.querySelector(".rl-ask").focus({ preventScroll: true });
+    const { top, bottom } = where.getBoundingClientRect();
+    if (top < 60 || bottom > innerHeight / 2) where.scrollIntoView({ behavior: "instant" });
   }
 
   // What became of the question on view. The first word decides: right at once, or not.
@@ -351,7 +357,7 @@
 
   // --- the end of a round ------------------------------------------------------------------------
 
-  const RESULTS = { right: "right at once", mended: "right, with help", missed: "not yet",
+  const RESULTS = { right: "right at once", mended: "right, after some help", missed: "not yet",
     skipped: "skipped" };
 
   function finish(stopped) {
