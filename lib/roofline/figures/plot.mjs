@@ -33,7 +33,7 @@ const LARGE = [["", 1], ["k", 1e3], ["M", 1e6], ["G", 1e9], ["T", 1e12], ["P", 1
 const SMALL = [["n", 1e-9], ["u", 1e-6], ["m", 1e-3], ["", 1]];
 export function show(value, unit, digits = 3) {
   const prefixes = unit === "s" ? SMALL : unit === "FLOP/B" ? [["", 1]] : LARGE;
-  let [name, factor] = prefixes[0];
+  let [name, factor] = value ? prefixes[0] : ["", 1];
   for (const [n, f] of prefixes) {
     if (Number(significant(value / f, digits)) >= 1) [name, factor] = [n, f];
   }
