@@ -181,9 +181,11 @@
 
   // A write that did not throw may still be gone: in some private windows, on a failing disk.
   function write(store, key, text) {
-    if (text === null) store.removeItem(key);
-    else store.setItem(key, text);
+    const put = (next) => next === null ? store.removeItem(key) : store.setItem(key, next);
+    const before = store.getItem(key);
+    put(text);
     if (store.getItem(key) !== text) {
+      put(before);
       throw new NotKept("what was written to this browser's storage did not read back the same");
     }
   }
@@ -212,6 +214,7 @@
 
   // Write what waits for this day into what is stored by now; "" or why that could not be.
   function keep(day) {
+    let safe = () => {};
     try {
       const store = storage(), key = HERE + day, text = store.getItem(key);
       const found = read(day, text);
@@ -229,12 +232,20 @@
         asides.set(day, { what: found.faults[0], left: count(found.entries) });
       }
       const entries = join(found.entries, waiting[day]);
+      safe = () => {
+        if (store.getItem(key) !== text) waiting[day] = entries; // the old text is gone, too
+      };
       const next = count(entries) ? written(day, entries) : null;
       if (next !== text) write(store, key, next);
       mine[day] = join(mine[day], waiting[day]);
       delete waiting[day];
       return "";
     } catch (error) {
+      try {
+        safe();
+      } catch {
+        // Storage that fails to read now has failed to write: the old text is there.
+      }
       return why(error);
     }
   }
@@ -606,9 +617,14 @@
       button("Try again", () => {
         flush();
         tell(...opened);
+      }),
+      // It follows the reader down the page until told not to.
+      button("Leave this at the top", ({ target }) => {
+        target.hidden = true;
+        target.closest(".rl-kept").classList.remove("rl-kept-pinned");
       }));
     actions.hidden = true;
-    const all = make("div", { class: "rl-kept mathjax_ignore tex2jax_ignore" }, line, notices, actions);
+    const all = make("div", { class: "rl-kept d-print-none mathjax_ignore tex2jax_ignore" }, line, notices, actions);
     if (title) title.after(all);
     else document.body.prepend(all);
   }
@@ -627,8 +643,11 @@
   }
 
   function messages() {
-    const said = [...new Set(troubles.values())].map((trouble) => `Not kept: ${trouble}. Your answers `
-      + "stay on this page until you leave it; Export saves them in a file.");
+    const said = [];
+    if (troubles.size) {
+      said.push(`Not kept: ${[...new Set(troubles.values())].join("; ")}. Your answers stay on this page `
+        + "until you leave it; Export saves them in a file.");
+    }
     for (const [day, { what, left }] of asides) {
       said.push(`What this browser held for ${title(day)} could not be read whole (${what}). `
         + `${left === 1 ? "1 entry" : `${left} entries`} of it could be used; the text itself is set `
@@ -660,6 +679,8 @@
       if (notices.dataset.text !== said.join("\n")) {
         notices.dataset.text = said.join("\n");
         notices.replaceChildren(...said.map((one) => make("p", {}, one)));
+        actions.lastChild.hidden = false;
+        line.parentElement.classList.toggle("rl-kept-pinned", troubles.size > 0);
       }
       actions.hidden = !troubles.size;
       line.parentElement.classList.toggle("rl-kept-trouble", troubles.size > 0);
@@ -798,6 +819,7 @@
         asides.delete(one);
       }
       erased.push(gone);
+      troubled = false; // nothing went well, something went away
       say(trouble ? `Not all of it is erased: ${trouble}.` : `Erased: ${what}.`);
       draw();
       tell(...(day ? [day] : opened));

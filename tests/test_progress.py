@@ -7,6 +7,7 @@ prediction; the last ones use the built book.
 import html
 import json
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,8 @@ def entry(data, at: str = "2026-01-02T03:04:05.678Z") -> dict:
 
 
 def day_text(day: str = "day5", **sections) -> str:
-    return json.dumps({"version": 1, "day": day, "entries": sections})
+    """A day as the script writes it, to the character."""
+    return json.dumps({"version": 1, "day": day, "entries": sections}, separators=(",", ":"))
 
 
 def file_text(texts=(), **days) -> str:
@@ -114,11 +116,15 @@ class Course:
                             download.value.suggested_filename)
         return Path(download.value.path()).read_text("utf-8")
 
-    def import_(self, text: str | bytes, name: str = "progress.json") -> str:
+    def import_(self, text: str, name: str = "progress.json") -> str:
         self.page.evaluate("document.querySelector('.rl-progress-says').textContent = ''")
-        raw = text.encode() if isinstance(text, str) else text
-        self.page.set_input_files(".rl-progress input[type=file]", {
-            "name": name, "mimeType": "application/json", "buffer": raw})
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            path.write_text(text, "utf-8")
+            self.page.set_input_files(".rl-progress input[type=file]", path)
+            return self.imported()
+
+    def imported(self) -> str:
         self.page.wait_for_function(
             "() => document.querySelector('.rl-progress-says').textContent !== ''")
         return self.says()
@@ -400,11 +406,15 @@ def test_a_write_that_fails_is_told_and_made_good(course, init, reason):
     assert exported["days"]["day5"]["form"]["day5.traffic"]["data"] == said()
     page.page.evaluate("globalThis.broken = false")
     page.say("day5.open-roof", guessed())  # the next answer takes the others with it
-    assert page.notices() == "Kept: all answers of this page are on this device now."
+    if init == GARBLES:  # it left half a text, which is set aside like any other
+        assert "Not kept" not in page.notices() and len(aside(page)) == 1
+    else:
+        assert page.notices() == "Kept: all answers of this page are on this device now."
     assert page.line().startswith("Kept on this device: 1 of 2 questions right, 1 of 1 prediction")
     assert not page.page.is_visible(".rl-kept button")
     page.page.reload()
     assert page.given("day5.traffic") == [said()]
+    assert page.given("day5.tiles") == [said(False)]
     assert page.given("day5.open-roof", "guess") == [guessed()]
     assert page.notices() == ""
 
@@ -532,7 +542,7 @@ PARTLY = {
     "an entry too large": day_text(form={**SOUND["form"], "day5.traffic": entry(
         said(text="9" * 100_000))}),
     "an entry nested too deep": day_text(**SOUND)[:-2] + ',"practice":{"day5.tiles":{"at":"'
-        + entry(1)["at"] + '","data":' + "[" * 40_000 + "]" * 40_000 + "}}}}",
+        + entry(1)["at"] + '","data":' + "[" * 200_000 + "]" * 200_000 + "}}}}",
     "says another day": json.dumps({"version": 1, "day": "day4", "entries": SOUND}),
     "more than we know": json.dumps({"version": 1, "day": "day5", "entries": SOUND, "more": 1}),
 }
@@ -786,9 +796,7 @@ def test_export_erase_import_gives_the_same(course):
         "Imported progress.json: 7 added, 0 newer than here and taken, 0 older than here and left, "
         "0 the same; texts set aside before: 2.")
     after = page.stored()
-    assert set(after) == set(FULL_WEEK)
-    for key, text in FULL_WEEK.items():
-        assert json.loads(after[key]) == json.loads(text) if "{" in text else after[key] == text
+    assert after == FULL_WEEK
     assert page.import_(file).endswith("0 older than here and left, 7 the same.")
     assert page.stored() == after
 
@@ -890,7 +898,7 @@ def test_an_import_into_a_newer_edition_s_day_is_refused(course):
 
 
 def test_texts_of_a_file_are_never_markup(course):
-    nasty = "</script><img src=x onerror='document.title=1'><b id=bad>&amp;"
+    nasty = "</script><img src=x onerror=document.title=1><b id=bad>"
     page = practice(course)
     page.import_(file_text([{"key": f"{HERE}{nasty}", "text": nasty}], day5={
         "form": {"day5.traffic": entry(said(text=nasty))},
@@ -946,10 +954,10 @@ def test_an_undo_that_fails_can_be_tried_again(course):
     page = practice(course, stored=FULL_WEEK, init=QUOTA)
     page.erase()
     page.page.evaluate("globalThis.broken = true")
-    page.page.click("text=Undo")
+    page.page.click("button:has-text('Undo')")
     assert FULL in page.says() and page.stored() == {}
     page.page.evaluate("globalThis.broken = false")
-    page.page.click("text=Undo")
+    page.page.click("button:has-text('Undo')")
     assert page.stored() == FULL_WEEK
 
 
@@ -991,7 +999,7 @@ def test_accessible(course, state, dark):
     page.say("day5.traffic", said())
     page.page.click(".rl-progress-tools button:text-is('Erase')")
     page.page.evaluate(AXE)
-    found = page.page.evaluate("() => axe.run().then((result) => result.violations)")
+    found = page.page.evaluate("() => axe.run({preload: false}).then((result) => result.violations)")
     assert not [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found]
     assert (page.page.locator(".rl-kept-trouble").count() == 1) == (state == "trouble")
 
@@ -1015,8 +1023,10 @@ def test_the_line_is_one_line_and_trouble_stays_in_view(course):
     page.page.evaluate("scrollTo(0, document.body.scrollHeight)")
     page.say("day5.traffic", said())
     page.notices()
-    box = page.page.locator(".rl-kept [role=status]").bounding_box()
-    assert 0 <= box["y"] < 100
+    notice = page.page.locator(".rl-kept [role=status]")
+    assert 0 <= notice.bounding_box()["y"] < 100
+    page.page.click("text=Leave this at the top")
+    assert notice.bounding_box()["y"] < 0 and FULL in page.notices()
 
 
 def test_not_in_print(course):
@@ -1033,8 +1043,9 @@ def test_with_the_keyboard_alone(course):
 
     def to(text: str) -> None:
         for _ in range(20):
-            if text in page.page.evaluate("() => document.activeElement.textContent + "
-                                          "(document.activeElement.id ?? '')"):
+            if text in page.page.evaluate(
+                    "() => { const {id, textContent} = document.activeElement; "
+                    "return document.activeElement === document.body ? [] : [id, textContent]; }"):
                 return
             press("Tab")
         raise AssertionError(f"no way to {text}")
