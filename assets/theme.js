@@ -28,4 +28,17 @@
     const [first, ...others] = document.querySelectorAll(`.${side}-toggle`);
     for (const button of others) button.addEventListener("click", () => first.click());
   }
+
+  // Paper is light: dark colours would print pale. Both events, since a preview and an emulation
+  // send only one of them.
+  let theme;
+  const paper = matchMedia("print");
+  const print = (on) => {
+    const root = document.documentElement.dataset;
+    if (on && root.theme === "dark") [theme, root.theme] = [root.theme, "light"];
+    else if (!on && theme) [root.theme, theme] = [theme, undefined];
+  };
+  paper.addEventListener("change", () => print(paper.matches));
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(paper.matches));
 })();
