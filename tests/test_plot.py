@@ -16,7 +16,7 @@ from roofline import machine, plot
 from roofline.count import Count
 from roofline.machine import Ceiling, Machine, Spec
 from roofline.plot import PlotError, Point, Series
-from roofline.plot.canvas import _ON_PAPER, HEIGHT, INK, WIDTH, Canvas, _columns, _touch
+from roofline.plot.canvas import _ON_PAPER, HEIGHT, INK, NARROW, WIDE, Canvas, _columns, _touch
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -196,9 +196,9 @@ def ink(figure, artist, dots=144):
     return np.asarray(canvas.buffer_rgba())[..., 3] > 0
 
 
-def check_labels(picture, points=()):
+def check_labels(picture, points=(), layout=WIDE):
     """No pixel belongs to two texts, nor to a text and a mark; labels stay inside the axes."""
-    figure = picture.draw(_ON_PAPER, "")
+    figure = picture.draw(_ON_PAPER, "", layout)
     artists = [a for a in figure.get_children() if a is not figure.patch]
     texts = [a for a in artists if isinstance(a, Text)]
     # (6, 6)-point circles and the like; areas have no edge, so they are not marks
@@ -246,6 +246,21 @@ CROWDS = {
                          ids=["plain", "busy"])
 def test_labels_keep_apart(name, more):
     check_labels(toy(*CROWDS[name], **more), CROWDS[name] if not more else ())
+
+
+@pytest.mark.parametrize("name", ["one I, falling", "long names", "hollow"])
+def test_labels_keep_apart_on_a_phone(name):
+    check_labels(toy(*CROWDS[name], ceilings=True), CROWDS[name], NARROW)
+
+
+def test_what_a_label_leaves_out_is_in_the_legend():
+    """Where a point gets only its number, the legend says which point that is."""
+    points = [Point(f"kernel with a long name {i}", 3 + i / 99, 1e12 * 0.8**i, "measured")
+              for i in range(12)]
+    svg = ElementTree.fromstring(toy(*points).narrow)
+    shown = " ".join(e.text for e in svg.iter(f"{SVG}text"))
+    numbers = set(re.findall(r"#\d+", shown))
+    assert numbers and all(shown.count(f"{number} ") == 2 for number in numbers)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -321,7 +336,7 @@ def test_same_call_same_bytes(tmp_path):
 def test_svg_fits_into_a_page():
     svg = toy(*BUSY, ceilings=True, levels=["HBM", "SBUF"]).svg
     root = ElementTree.fromstring(svg)
-    assert root.get("role") == "img" and root.get("viewBox").startswith(f"0 0 {WIDTH:.0f} ")
+    assert root.get("role") == "img" and root.get("viewBox").startswith(f"0 0 {WIDE.width:.0f} ")
     assert root.get("width") is None and root.get("height") is None
     assert float(root.get("viewBox").split()[3]) > HEIGHT
     assert len(svg) < 60_000
@@ -392,6 +407,44 @@ def test_texts_keep_apart_in_a_browser(chromium):
     })""")
     page.close()
     assert clashes == []
+
+
+def test_letters_stay_readable_on_every_screen(chromium):
+    """One of the two drawings is shown, with letters of 11 px at least."""
+    page = chromium.new_page()
+    page.set_content(f"<!doctype html><style>{plot.CSS}</style><body style='margin:0'>"
+                     f"<div>{toy(GEMM, ceilings=True)._repr_html_()}</div>")
+    for width in (250, 330, 419, 420, 700):
+        page.evaluate("(px) => document.querySelector('div').style.width = `${px}px`", width)
+        shown = page.evaluate("""() => [...document.querySelectorAll("svg")]
+            .filter((svg) => svg.checkVisibility()).map((svg) => [svg.classList[0],
+                parseFloat(getComputedStyle(svg.querySelector("text")).fontSize) *
+                svg.clientWidth / svg.viewBox.baseVal.width])""")
+        [(name, px)] = shown
+        assert name == ("rl-narrow" if width < 420 else "rl-wide")
+        assert px >= 11, width
+    page.close()
+
+
+def test_rows_of_the_table_stack_on_a_phone(chromium):
+    """No column is out of sight, and each cell says what it is."""
+    page = chromium.new_page(viewport={"width": 320, "height": 800})
+    page.set_content(f"<!doctype html><style>{plot.CSS}</style>{toy(GEMM)._repr_html_()}")
+    page.evaluate("document.querySelector('details').open = true")
+    box = page.locator(".rl-table")
+    assert box.evaluate("(e) => e.scrollWidth <= e.clientWidth")
+    said = box.evaluate("""(e) => [...e.querySelectorAll("td")].filter((td) => td.textContent)
+        .map((td) => getComputedStyle(td, "::before").content)""")
+    assert {'"kind\u00a0"', '"of entitled\u00a0"'} <= set(said) and "none" not in said
+    page.close()
+
+
+def test_an_empty_column_is_left_out():
+    """No point: nothing is entitled and nothing binds. The text keeps every column."""
+    page = ElementTree.fromstring(toy()._repr_html_())
+    assert [th.text for th in page.find(".//thead/tr")] == ["what", "kind", "I", "roof or rate"]
+    assert all(len(row) == 4 for row in page.findall(".//tbody/tr"))
+    assert "bound by" in repr(toy())
 
 
 # --- errors -----------------------------------------------------------------------------------

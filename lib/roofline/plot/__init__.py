@@ -22,8 +22,10 @@ from .canvas import (
     CSS,
     INK,
     MARKS,
+    WIDE,
     Axis,
     Canvas,
+    Layout,
     Picture,
     PlotError,
     Xy,
@@ -205,8 +207,8 @@ class _Roofline:
                 Axis(bottom / (3 + len(self.points)), max([self.peak.value, *rates]) * 3,
                      "FLOP/s", "Rate W / T (FLOP/s)"))
 
-    def draw(self, paint: Mapping[str, str], heading: str) -> Figure:
-        c, peak = Canvas(*self.limits(), paint, heading), self.peak.value
+    def draw(self, paint: Mapping[str, str], heading: str, layout: Layout = WIDE) -> Figure:
+        c, peak = Canvas(*self.limits(), paint, heading, layout), self.peak.value
         floor, top = c.y.low, max(s.value for s in self.links.values())
 
         def ends(spec: Spec) -> tuple[Xy, Xy]:
@@ -241,6 +243,10 @@ class _Roofline:
         roofs = 1 + len(self.links)
         for spec, name, *_ in lines[:roofs]:
             _name_line(c, spec, name, ends(spec), INK)
+        # Labels from the top down, so that a column of them keeps the order of its marks.
+        ranked = sorted(enumerate(self.points, start=1), key=lambda item: -self.height(item[1]))
+        marks = [(p.intensity, self.height(p)) for _, p in ranked]
+        c.below(marks)
         for level, ridge in self.ridges.items():
             knee = (ridge, peak)
             if len(self.links) == 1:
@@ -250,14 +256,13 @@ class _Roofline:
                         c.along((ridge, floor), knee, prefer=0.1))
         for spec, name, *_ in lines[roofs:]:
             _name_line(c, spec, name, ends(spec), "muted")
-        # Labels from the top down, so that a column of them keeps the order of its marks.
-        ranked = sorted(enumerate(self.points, start=1), key=lambda item: -self.height(item[1]))
-        marks = [(p.intensity, self.height(p)) for _, p in ranked]
-        c.below(marks)
         for (n, p), mark, spots in zip(ranked, marks, c.around(marks), strict=True):
             share = f", {_share(p.rate, self.entitled(p, p.intensity), 2)}" if p.rate else ""
-            c.label((short(p.label) + share, short(p.label), short(p.label, 12), f"#{n}"), spots,
-                    leader=mark)
+            number, (shape, colour) = f"#{n}", MARKS[p.kind] if p.rate else ("o", INK)
+            full, most = short(p.label) + share, short(p.label, 40) + share
+            said = c.label((full, short(p.label), short(p.label, 12), number), spots, leader=mark)
+            if said != full:
+                c.entry(shape, colour, f"{number} {most}" if said == number else most)
         if len(self.links) == 1:
             [(level, ridge)] = self.ridges.items()
             c.label((f"bound by {level}",), c.floor(c.x.low, ridge), colour="muted")
@@ -313,9 +318,9 @@ def curve(series: Iterable[Series], *, xlabel: str, ylabel: str, xunit: str, yun
         told += [f"{s.label} ({s.kind}): {y[0]} at {x[0]}, {y[-1]} at {x[-1]}, "
                  f"largest {amount(max(s.y), yunit)}"]
 
-    def draw(paint: Mapping[str, str], heading: str) -> Figure:
+    def draw(paint: Mapping[str, str], heading: str, layout: Layout = WIDE) -> Figure:
         c = Canvas(Axis.around(xs, xunit, xlabel, "x" in log),
-                   Axis.around(ys, yunit, ylabel, "y" in log), paint, heading)
+                   Axis.around(ys, yunit, ylabel, "y" in log), paint, heading, layout)
         for _, spec in roofs:
             c.line([(c.x.low, spec.value), (c.x.high, spec.value)], "muted", 1.2, (4.0, 2.5))
         for i, s in enumerate(series):

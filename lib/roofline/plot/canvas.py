@@ -1,7 +1,8 @@
 """A plotting area whose labels find their own place, and the Picture it becomes.
 
 Question  how does one drawing serve light, dark, print and a phone, with no label on another?
-Answer    Canvas: lines, marks, labels placed greedily in points; Picture: SVG, text, table
+Answer    Canvas: lines, marks, labels placed greedily in points; Picture: an SVG for a desk and
+          one for a phone, text, table
 Assumes   browsers' sans-serif fonts are no wider than DejaVu Sans, with which labels are measured
 Ignores   what is drawn: rooflines and curves live beside it
 
@@ -19,7 +20,7 @@ from functools import cache
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -61,6 +62,7 @@ _STAND_IN = {name: f"#00000{i}" for i, name in enumerate((INK, *COLOURS), start=
 _LIGHT, _DARK = (" ".join(f"--rl-{name}: {row[i]};" for name, row in COLOURS.items())
                  for i in (0, 1))
 
+PHONE_BELOW = 420  # px: a figure narrower than that shows its drawing for a phone
 CSS = f"""\
 :root {{ {_LIGHT} }}
 html[data-theme="dark"] {{ {_DARK} }}
@@ -68,17 +70,51 @@ html[data-theme="dark"] {{ {_DARK} }}
   :root, html[data-theme="dark"] {{ {_LIGHT} }}
   .rl-figure {{ color: #000; break-inside: avoid; }}
 }}
-.rl-figure {{ margin: 1.5rem 0; }}
+.rl-figure {{ container-type: inline-size; margin: 1.5rem 0; }}
 .rl-figure figcaption {{ text-align: center; margin: 0.25rem 0; color: inherit; font-weight: 400; }}
-.rl-figure table {{ font-size: 0.875em; border-collapse: collapse; }}
-.rl-figure th, .rl-figure td {{ padding: 0.15em 0.75em 0.15em 0; text-align: left; }}
+.rl-figure summary {{ padding: 0.25rem 0; }}
+.rl-figure .rl-table {{ overflow-x: auto; }}
+.rl-figure table {{ font-size: 0.875em; border-collapse: collapse; margin: 0; }}
+.rl-figure th, .rl-figure td {{ padding: 0.15em 1.25em 0.15em 0; text-align: left;
+  white-space: nowrap; }}
+.rl-figure tbody th {{ font-weight: 400; }}
+@media screen {{
+  @container (width < {PHONE_BELOW}px) {{
+    .rl-figure > svg.rl-wide {{ display: none !important; }}
+    .rl-figure > svg.rl-narrow {{ display: block !important; }}
+  }}
+}}
+@container (max-width: 34rem) {{  /* a row of the table becomes a line or two */
+  .rl-figure thead {{ display: none; }}
+  .rl-figure :is(table, tbody, tr, tbody th) {{ display: block; white-space: normal; }}
+  .rl-figure tr {{ border-bottom: 1px solid var(--rl-grid); padding: 0.3em 0; }}
+  .rl-figure tbody th {{ font-weight: 600; padding: 0; }}
+  .rl-figure td {{ display: inline-block; padding: 0 1em 0 0; white-space: normal; }}
+  .rl-figure td:empty {{ display: none; }}
+  .rl-figure td::before {{ color: var(--rl-muted); content: attr(data-of) "\\a0"; }}
+}}
 """
 
-# Points. A phone shows one as 0.9 px, a desk at most as 1.4.
-WIDTH, HEIGHT = 400.0, 250.0  # of the whole picture, of the plotting area
-SIZE = 10.5
+HEIGHT = 250.0  # of the plotting area, in points
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A drawing of this width, its letters of this size, in points; shown `most` px wide at most.
+
+    Letters have at least 11 px wherever it is shown: `WIDE` from PHONE_BELOW px on, `NARROW` in
+    what a phone of 320 px leaves, some 250 px.
+    """
+
+    name: str
+    width: float
+    size: float
+    most: int
+
+
+WIDE, NARROW = Layout("wide", 400.0, 10.5, 560), Layout("narrow", 260.0, 11.5, 380)
 _FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif"
-_FONT = FontProperties(family="DejaVu Sans", size=SIZE)
+_FONT = {of: FontProperties(family="DejaVu Sans", size=of.size) for of in (WIDE, NARROW)}
 
 Xy = tuple[float, float]
 Shape = tuple[Xy, ...]  # corners of a convex shape, or the two ends of a segment
@@ -91,6 +127,10 @@ class PlotError(Told, ValueError):
     """Something that cannot be drawn: not positive, not finite, an unknown kind or name."""
 
 
+class Draw(Protocol):
+    def __call__(self, paint: Mapping[str, str], heading: str, layout: Layout = ...) -> Figure: ...
+
+
 @dataclass(frozen=True, repr=False)
 class Picture:
     """A figure for a page: inline SVG, caption and data table; its text is the table."""
@@ -99,12 +139,17 @@ class Picture:
     alt: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    draw: Callable[[Mapping[str, str], str], Figure] = field(compare=False)  # colours, heading
+    draw: Draw = field(compare=False)
 
     @property
     def svg(self) -> str:
         """The drawing alone."""
         return _svg(self.draw(_STAND_IN, ""), self.alt)
+
+    @property
+    def narrow(self) -> str:
+        """The drawing for a phone: the page's stylesheet shows it there, and the other one not."""
+        return _svg(self.draw(_STAND_IN, "", NARROW), self.alt, "display:none;", NARROW)
 
     def save(self, path: str | Path) -> None:
         """Write .svg or .png, on white, with its title. Raises PlotError for another suffix."""
@@ -117,14 +162,17 @@ class Picture:
             raise PlotError(f"save: {str(path)!r} ends in {suffix!r}; use .svg or .png")
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.columns)
-        body = "".join(f'<tr><th scope="row">{escape(first)}</th>'
-                       + "".join(f"<td>{escape(cell)}</td>" for cell in rest) + "</tr>\n"
-                       for first, *rest in self.rows)
-        return (f'<figure class="rl-figure">\n{self.svg}\n'
+        # A column without an entry has nothing to tell. On a phone each cell names its column.
+        kept = [i for i in range(1, len(self.columns)) if any(row[i] for row in self.rows)]
+        head = "".join(f'<th scope="col">{escape(self.columns[i])}</th>' for i in (0, *kept))
+        body = "".join(f'<tr><th scope="row">{escape(row[0])}</th>'
+                       + "".join(f'<td data-of="{escape(self.columns[i])}">{escape(row[i])}</td>'
+                                 for i in kept) + "</tr>\n" for row in self.rows)
+        return (f'<figure class="rl-figure">\n{self.svg}\n{self.narrow}\n'
                 f"<figcaption>{escape(self.title)}</figcaption>\n"
-                '<details><summary>Data</summary><div role="group" aria-label="Data" tabindex="0" '
-                f'style="overflow-x:auto"><table>\n<thead><tr>{head}</tr></thead>\n'
+                '<details><summary>Data</summary><div class="rl-table" role="group" '
+                f'aria-label="Data: {escape(self.title)}" tabindex="0"><table>\n'
+                f"<thead><tr>{head}</tr></thead>\n"
                 f"<tbody>\n{body}</tbody></table></div></details>\n</figure>")
 
     def __repr__(self) -> str:
@@ -179,32 +227,54 @@ class Canvas:
     edge, and crosses lines only where nothing else is left.
     """
 
-    def __init__(self, x: Axis, y: Axis, paint: Mapping[str, str], heading: str) -> None:
-        self.x, self.y, self.paint, self.heading = x, y, paint, heading
+    def __init__(self, x: Axis, y: Axis, paint: Mapping[str, str], heading: str,
+                 layout: Layout = WIDE) -> None:
+        self.x, self.y, self.paint, self.heading, self.layout = x, y, paint, heading, layout
         self.figure, self.scale = Figure(dpi=72), Affine2D()
         self.figure.patch.set_visible(False)
         self.taken: list[Shape] = []  # marks: no label touches these
         self.texts: list[Shape] = []  # nor these
-        self.lines: list[Shape] = []  # a label may cross these, at a cost
+        self.lines: list[tuple[Shape, float]] = []  # a label may cross these, at this cost
         self.leaders: list[Shape] = []
         self.entries: dict[str, tuple[str, str, bool]] = {}
-        self.left = max(_width(text) for _, text in y.ticks()) + 8
-        self.right = WIDTH - 14
-        for value, text in x.ticks():
+        rows = y.ticks()
+        if layout is NARROW and f"({y.unit})" in y.label:  # the unit is said once
+            rows = [(value, text.removesuffix(y.unit).rstrip()) for value, text in rows]
+        self.left = max(self.wide(text) for _, text in rows) + 8
+        self.right = layout.width - 14
+        for value, text in self._thinned(x.ticks()):
             px, _ = self.px((value, y.low))
             self._stroke(((px, 0), (px, HEIGHT)), "grid", 0.7)
             self._text(px, -14, text)
-        for value, text in y.ticks():
+        for value, text in rows:
             _, py = self.px((x.low, value))
             self._stroke(((self.left, py), (self.right, py)), "grid", 0.7)
             self._text(self.left - 5, py - 3.8, text, align="right")
         self._stroke(((self.left, HEIGHT), (self.left, 0), (self.right, 0)), INK, 0.9)
-        self._text((self.left + self.right) / 2, -30, x.label)
+        middle = min((self.left + self.right) / 2, layout.width - self.wide(x.label) / 2)
+        self._text(middle, -30, x.label)
         self._text(0, HEIGHT + 9, y.label, align="left")
 
     def px(self, xy: Xy) -> Xy:
         return (self.left + self.x.at(xy[0]) * (self.right - self.left),
                 self.y.at(xy[1]) * HEIGHT)
+
+    def wide(self, text: str) -> float:
+        """Width of a text in points."""
+        return _width(text, self.layout)
+
+    def _thinned(self, ticks: list[tuple[float, str]]) -> list[tuple[float, str]]:
+        """Ticks whose numbers keep apart: all of them, or the decades alone, or every nth."""
+        decades = [(v, text) for v, text in ticks
+                   if self.x.log and math.isclose(v, 10.0 ** round(math.log10(v)))]
+        choices = [ticks, *([decades] if len(decades) > 1 else [])]
+        choices += [ticks[::n] for n in range(2, len(ticks) + 1)]
+
+        def apart(chosen: list[tuple[float, str]]) -> bool:
+            ends = [(self.px((v, self.y.low))[0], self.wide(text) / 2) for v, text in chosen]
+            return all(a + half + 6 <= b - other for (a, half), (b, other) in pairwise(ends))
+
+        return next(filter(apart, choices), ticks)
 
     # -- in data coordinates
 
@@ -212,7 +282,7 @@ class Canvas:
              dash: tuple[float, float] | None = None) -> None:
         pixels = tuple(map(self.px, points))
         self._stroke(pixels, colour, width, dash)
-        self.lines += pairwise(pixels)
+        self.lines += [(piece, 50.0 if width >= 1.5 else 12.0) for piece in pairwise(pixels)]
 
     def area(self, points: Sequence[Xy], colour: str, alpha: float = 0.08) -> None:
         self._add(Polygon(list(map(self.px, points)), facecolor=self.paint[colour], alpha=alpha,
@@ -253,7 +323,7 @@ class Canvas:
             group.append(item)
             if following is None or following[1][0] - item[1][0] > 40:
                 group.sort(key=lambda member: -member[1][1])
-                for block, levels in _columns([y for _, (_, y) in group], 13.0):
+                for block, levels in _columns([y for _, (_, y) in group], self.layout.size + 2.5):
                     members = group[block]
                     xs = [x for _, (x, _) in members]
                     away = 8.0 + 3 * max(len(xs) - 3, 0)
@@ -284,39 +354,53 @@ class Canvas:
 
     def below(self, marks: Sequence[Xy]) -> None:
         """Keep the way down from each mark clear, at a cost: its label may have to stand there."""
-        self.lines += [((x, y - 6), (x, y - 20)) for x, y in map(self.px, marks)]
+        self.lines += [(((x, y - 6), (x, y - 20)), 45.0) for x, y in map(self.px, marks)]
 
     def label(self, texts: Sequence[str], spots: Spots, colour: str = INK,
               leader: Xy | None = None) -> str:
-        """Write the first of `texts` that finds room, at its cheapest spot; return it, or ""."""
-        for text in texts:
-            width, best = _width(text), math.inf
-            for spot in sorted(spots(width)):
-                if spot[0] >= best:
-                    break
-                box = _text_box(spot, width)
-                if any(not (self.left + 1 < x < self.right and 1 < y < HEIGHT) for x, y in box) \
-                        or any(_touch(box, shape) for shape in (*self.taken, *self.texts)):
-                    continue
-                lead = _leader(self.px(leader), box) if leader else ()
-                cost = spot[0] + 12 * sum(_touch(box, line) for line in self.lines)
-                if lead:
-                    cost += 0.3 * math.dist(*lead)
-                    cost += 3 * sum(_touch(lead, shape) for shape in self.taken)
-                    cost += 25 * sum(_touch(lead, shape) for shape in self.texts)
-                    cost += 20 * sum(_touch(lead, line) for line in self.leaders)
-                if cost < best:
-                    best, chosen = cost, (spot, box, lead)
-            if best < math.inf:
-                (_, x, y, align, angle), box, lead = chosen
-                self._text(x, y, text, colour, align, angle)
-                self.texts.append(box)
-                if lead:
-                    self._stroke(lead, "muted", 0.7)
-                    self.leaders.append(lead)
-                    self.lines.append(lead)
-                return text
-        return ""
+        """Write the first of `texts` that finds room, at its cheapest spot; return it, or "".
+
+        Where only crowded spots are left for it, a later, shorter one may stand better.
+        """
+        best: tuple[float, str, Spot, Shape, Shape] | None = None
+        for n, text in enumerate(texts):
+            found = self._cheapest(text, spots, leader)
+            if found and (best is None or found[0] + 60 * n < best[0]):
+                best = (found[0] + 60 * n, text, *found[1:])
+            if best and best[0] < 60 + 60 * n:
+                break
+        if best is None:
+            return ""
+        _, text, (_, x, y, align, angle), box, lead = best
+        self._text(x, y, text, colour, align, angle)
+        self.texts.append(box)
+        if lead:
+            self._stroke(lead, "muted", 0.7)
+            self.leaders.append(lead)
+            self.lines.append((lead, 200.0))
+        return text
+
+    def _cheapest(self, text: str, spots: Spots,
+                  leader: Xy | None) -> tuple[float, Spot, Shape, Shape] | None:
+        """Cost and place of a text, its corners and the way to it; None where no spot is free."""
+        width, best = self.wide(text), None
+        for spot in sorted(spots(width)):
+            if best and spot[0] >= best[0]:
+                break
+            box = _text_box(spot, width, self.layout.size)
+            if any(not (self.left + 1 < x < self.right and 1 < y < HEIGHT) for x, y in box) \
+                    or any(_touch(box, shape) for shape in (*self.taken, *self.texts)):
+                continue
+            lead = _leader(self.px(leader), box) if leader else ()
+            cost = spot[0] + sum(price for line, price in self.lines if _touch(box, line))
+            if lead:
+                cost += 0.3 * math.dist(*lead)
+                cost += 40 * sum(_touch(lead, shape) for shape in self.taken)
+                cost += 200 * sum(_touch(lead, shape) for shape in self.texts)
+                cost += 20 * sum(_touch(lead, line) for line in self.leaders)
+            if best is None or cost < best[0]:
+                best = (cost, spot, box, lead)
+        return best
 
     # -- in points
 
@@ -324,19 +408,35 @@ class Canvas:
         """Set the legend under the axes, then fix the size."""
         x, y = math.inf, -35.0
         for text, (shape, colour, hollow) in self.entries.items():
-            width = _width(text) + 28
-            if x + width > WIDTH + 12:  # the next line, further left for a long text
-                x, y = max(min(self.left, WIDTH + 12 - width), 0), y - 16
+            first, *rest = self._broken(text)
+            width, room = self.wide(first) + 28, self.layout.width + 12
+            if x + width > room:  # the next line, further left for a long text
+                x = 0.0 if self.layout is NARROW else max(min(self.left, room - width), 0)
+                y -= 16
             self._mark(x + 5, y + 3.8, shape, colour, hollow, 4)
-            self._text(x + 14, y, text, align="left")
-            x += width
+            self._text(x + 14, y, first, align="left")
+            for more in rest:
+                y -= self.layout.size + 2.5
+                self._text(x + 14, y, more, align="left")
+            x = math.inf if rest else x + width
         below, above = 8 - (y if self.entries else -30), 24.0
         if self.heading:
             self._text(0, HEIGHT + 28, short(self.heading, 62), align="left")
             above = 44
-        self.figure.set_size_inches(WIDTH / 72, (below + HEIGHT + above) / 72)
+        self.figure.set_size_inches(self.layout.width / 72, (below + HEIGHT + above) / 72)
         self.scale.translate(0, below).scale(1 / 72)
         return self.figure
+
+    def _broken(self, text: str) -> list[str]:
+        """Lines of a legend's text, each as wide as the picture at most where words allow it."""
+        lines = [""]
+        for word in text.split(" "):
+            longer = f"{lines[-1]} {word}".strip()
+            if lines[-1] and self.wide(longer) + 16 > self.layout.width:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+        return lines
 
     def _add(self, artist: Line2D | PathPatch | Polygon | Text) -> None:
         artist.set_transform(self.scale + self.figure.dpi_scale_trans)
@@ -358,27 +458,28 @@ class Canvas:
 
     def _text(self, x: float, y: float, text: str, colour: str = INK, align: Side = "center",
               angle: float = 0.0) -> None:
-        self._add(Text(x, y, text, color=self.paint[colour], fontproperties=_FONT,
+        self._add(Text(x, y, text, color=self.paint[colour],
+                       fontproperties=_FONT[self.layout],
                        horizontalalignment=align, verticalalignment="baseline",
                        rotation=angle, rotation_mode="anchor", parse_math=False))
 
 
 @cache
-def _width(text: str) -> float:
-    return text_to_path.get_text_width_height_descent(text, _FONT, False)[0]
+def _width(text: str, layout: Layout) -> float:
+    return text_to_path.get_text_width_height_descent(text, _FONT[layout], False)[0]
 
 
 def _rectangle(x0: float, y0: float, x1: float, y1: float) -> Shape:
     return ((x0, y0), (x1, y0), (x1, y1), (x0, y1))
 
 
-def _text_box(spot: Spot, width: float) -> Shape:
+def _text_box(spot: Spot, width: float, size: float) -> Shape:
     """Corners of a text at `spot`, a little air included."""
     _, x, y, align, angle = spot
     left = {"left": 0.0, "center": -width / 2, "right": -width}[align]
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     return tuple((x + a * cos - b * sin, y + a * sin + b * cos) for a, b in
-                 _rectangle(left - 1.5, -0.27 * SIZE, left + width + 1.5, 0.82 * SIZE))
+                 _rectangle(left - 1.5, -0.27 * size, left + width + 1.5, 0.82 * size))
 
 
 def _touch(a: Shape, b: Shape) -> bool:
@@ -422,7 +523,7 @@ def _leader(mark: Xy, box: Shape) -> Shape:
     return (start, (x, y)) if length > 12 else ()
 
 
-def _svg(figure: Figure, alt: str, style: str = "") -> str:
+def _svg(figure: Figure, alt: str, style: str = "", layout: Layout = WIDE) -> str:
     """Matplotlib's SVG without ids, groups, sizes, comments and style rules."""
     out = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none"}):
@@ -431,10 +532,11 @@ def _svg(figure: Figure, alt: str, style: str = "") -> str:
     body = re.sub(r"<[^>]*>", lambda tag: _tidy(tag[0]), body)
     body = re.sub(r"\s*\n\s*", "\n", body)
     width, height = figure.get_size_inches() * 72
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-            f'role="img" aria-label="{escape(alt)}" font-family="{_FAMILY}" '
-            f'font-size="{SIZE}" style="display:block;width:100%;max-width:560px;height:auto;'
-            f'margin:0 auto;{style}stroke-linejoin:round">{body}</svg>')
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" class="rl-{layout.name}" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(alt)}" '
+            f'font-family="{_FAMILY}" font-size="{layout.size}" style="display:block;width:100%;'
+            f'max-width:{layout.most}px;height:auto;margin:0 auto;{style}stroke-linejoin:round">'
+            f"{body}</svg>")
 
 
 def _tidy(tag: str) -> str:

@@ -22,8 +22,11 @@ from .canvas import (
     HEIGHT,
     INK,
     MARKS,
+    NARROW,
+    WIDE,
     Axis,
     Canvas,
+    Layout,
     Picture,
     PlotError,
     Spots,
@@ -143,13 +146,13 @@ class _Ladder:
                        ("step", "adds", "time after", "rate", "of entitled", "kind"), tuple(rows),
                        self.draw)
 
-    def draw(self, paint: Mapping[str, str], heading: str) -> Figure:
+    def draw(self, paint: Mapping[str, str], heading: str, layout: Layout = WIDE) -> Figure:
         I, ridge = self.W / self.Q, self.peak / self.bandwidth
         xs = [I, ridge, *([self.other] if self.other else [])]
         rates = [self.W / step.after for step in self.steps]
         c = Canvas(Axis(min(xs) / 4, max(xs) * 12, "FLOP/B", "Intensity I = W / Q (FLOP/B)"),
                    Axis(min(rates) / 1.6, max(self.peak, *rates) * 1.6, "FLOP/s",
-                        "Rate W / T (FLOP/s)"), paint, heading)
+                        "Rate W / T (FLOP/s)"), paint, heading, layout)
         left = max(c.x.low, c.y.low / self.bandwidth)
         slope = ((left, left * self.bandwidth), (ridge, self.peak))
         flat = ((ridge, self.peak), (c.x.high, self.peak))
@@ -174,7 +177,9 @@ class _Ladder:
         for i in _from_largest(self.steps):
             step = self.steps[i]
             name = short(step.label) + (f" {units.show(step.adds, 's')}" if i else "")
-            c.label((name, short(step.label, 14), f"#{i}"), places[i], leader=(I, rates[i]))
+            if c.label((name, short(step.label, 14), f"#{i}"), places[i],
+                       leader=(I, rates[i])) == f"#{i}":
+                c.entry("_", "2", f"#{i} {name}")
         c.label((f"peak {_rate(self.peak)}", _rate(self.peak)), c.along(*flat))
         c.label((f"{self.link} {units.show(self.bandwidth, 'B/s')}",
                  units.show(self.bandwidth, "B/s")), c.along(*slope))
@@ -202,11 +207,12 @@ def _in_time(steps: Sequence[_Step], kind: str, title: str, alt: str) -> Picture
     told = "; ".join(f"{name}{f' {adds}' if adds else ''}, {after}"
                      for name, adds, after, _ in rows)
 
-    def draw(paint: Mapping[str, str], heading: str) -> Figure:
-        names = "\n".join(short(step.label, 24) for step in steps)
+    def draw(paint: Mapping[str, str], heading: str, layout: Layout = WIDE) -> Figure:
+        names = "\n".join(short(step.label, 12 if layout is NARROW else 24) for step in steps)
         c = Canvas(Axis.around([0.0, *(s.after for s in steps)], "s", "Time after each cause (s)",
                                False),
-                   _Names(0.6 - len(steps), 0.6, names, "", log=False), paint, heading)
+                   _Names(0.6 - len(steps), 0.6, names, "", log=False), paint, heading,
+                   layout)
         shape, colour = MARKS[kind]
         for i, step in enumerate(steps):
             a, b = (step.after - step.adds, step.after) if i else (0.0, step.after)
@@ -276,12 +282,12 @@ def errors(report: Any, *, title: str = "", alt: str = "") -> Picture:
     told = "; ".join(_told(kind, group) for kind, group in kinds.items())
     told += f"; {left} rows not usable or not predicted, left out" if left else ""
 
-    def draw(paint: Mapping[str, str], heading: str) -> Figure:
+    def draw(paint: Mapping[str, str], heading: str, layout: Layout = WIDE) -> Figure:
         xs, ratios = [r.published for r in drawn], [r.modelled / r.published for r in drawn]
         low, high = min(*ratios, 1 / 1.25), max(*ratios, 1.25)
         c = Canvas(Axis.around(xs, "s", "Published time (s)", True),
                    _Errors(low / 1.06, high * 1.06, "", "Modelled against published"),
-                   paint, heading)
+                   paint, heading, layout)
         for i, band in enumerate(BANDS):
             c.area([(c.x.low, 1 - band), (c.x.high, 1 - band), (c.x.high, 1 + band),
                     (c.x.low, 1 + band)], "3", 0.1 + 0.06 * i)
