@@ -13,6 +13,7 @@ const MOST = 2 ** 20;   // of a number that is typed
 const BARS = 18;
 const SOON = 300;       // ms without an answer, after which it says that it is counting
 const LATE = 3000;      // ms without a sign of the kernel
+const QUICK = 500;      // ms of a count, within which the others of the list are counted too
 const SHADES = [0.95, 0.62, 0.36, 0.2];
 
 const strong = (words) => make("strong", {}, words);
@@ -24,7 +25,7 @@ function render({ model, el }) {
   const settings = model.get("settings"), dims = model.get("dims"), guess = model.get("guess");
   const live = model.get("live") ?? {};
   const listed = settings.filter((one) => one.listed);
-  const state = { at: { ...model.get("start") }, revealed: false, choice: "", source: "" };
+  const state = { at: { ...model.get("start") }, revealed: false, choice: "" };
   let channel = null, version = live.version, waiting = null, next = null, asked = 0, last = null;
 
   // --- what is counted -------------------------------------------------------------------------
@@ -33,7 +34,16 @@ function render({ model, el }) {
   const key = (at) => [names[at.kernel], ...taken(at).map((name) => `${name}=${at[name]}`)].join(" ");
   const known = new Map(model.get("counts").map((one) => [key(one.at), one]));
   const here = () => known.get(key(state.at));
-  const same = (one) => dims.every((name) => one.at[name] === state.at[name]);
+  // The settings of the lists at the sizes of now, then others that were counted at these.
+  const list = model.get("counts").map((one) => one.at);
+  function around() {
+    const sizes = Object.fromEntries(dims.map((name) => [name, state.at[name]])), found = new Map();
+    for (const at of [...list.map((at) => ({ ...at, ...sizes })), ...[...known.values()].map((one) => one.at),
+      state.at]) {
+      if (dims.every((name) => at[name] === sizes[name])) found.set(key(at), at);
+    }
+    return [...found].map(([name, at]) => known.get(name) ?? { at });
+  }
 
   function describe(at) {
     const chosen = taken(at).filter((name) => listed.some((one) => one.name === name))
@@ -54,7 +64,7 @@ function render({ model, el }) {
   const ROW = 34, TOP = 26;
 
   function draw() {
-    const now = key(state.at), all = [...known.values()].filter(same);
+    const now = key(state.at), all = around();
     const current = all.findIndex((one) => key(one.at) === now);
     const from = Math.max(0, Math.min(current - BARS / 2, all.length - BARS));
     shown = state.revealed ? all.slice(from, from + BARS) : all.slice(current, current + 1);
@@ -73,8 +83,8 @@ function render({ model, el }) {
       const y = TOP + i * ROW, on = key(one.at) === now, style = on ? "rl-value" : "";
       if (on) parts.push(make("svg:rect", { class: "rl-here", x: -6, y: y - 1, width: width + 12, height: ROW - 2 }));
       parts.push(make("svg:text", { x: 0, y: y + 13, class: style }, describe(one.at)),
-        make("svg:text", { x: width, y: y + 13, "text-anchor": "end", class: one.refused ? "rl-tick" : style },
-          one.refused ? "refused" : show(one.Q, "B")));
+        make("svg:text", { x: width, y: y + 13, "text-anchor": "end", class: one.tensors ? style : "rl-tick" },
+          one.refused ? "refused" : one.tensors ? show(one.Q, "B") : "\u2026"));
       let left = 0;
       for (const [j, [, , read, written]] of (one.tensors ?? []).entries()) {
         const wide = x(read + written);
@@ -85,7 +95,7 @@ function render({ model, el }) {
     });
     sized(svg, width, height);
     scene.replaceChildren(...parts);
-    const tensors = one ? one.tensors.map(([name]) => name) : [];
+    const tensors = one?.tensors ? one.tensors.map(([name]) => name) : [];
     legend.replaceChildren(make("span", {}, "Each bar is Q:"), ...tensors.map((name, j) =>
       make("span", {}, make("i", { class: "rl-swatch", style: `opacity: ${SHADES[j % SHADES.length]}` }),
         ` ${name}`)));
@@ -95,7 +105,7 @@ function render({ model, el }) {
     const { top, height } = svg.getBoundingClientRect();
     const place = (event.clientY - top) / height * (TOP + ROW * shown.length);
     const one = shown[Math.floor((place - TOP) / ROW)];
-    if (state.revealed && one) move({ ...one.at });
+    if (state.revealed && one && (channel || known.has(key(one.at)))) move({ ...one.at });
   });
 
   // --- words -----------------------------------------------------------------------------------
@@ -136,7 +146,7 @@ function render({ model, el }) {
   let rows = [], picks = [];
 
   function numbers(one) {
-    if (!one || one.refused) return panel.replaceChildren();
+    if (!one?.tensors) return panel.replaceChildren();
     const spec = [["Q", "bytes Q"], ...one.tensors.map(([name], j) => [`t${j}`, `of Q, ${name}`, "memory"]),
       ["W", "work W"], ["I", "I = W / Q"], ["ridge", "ridge P / BW"], ["best", "T_best"],
       ["transfers", "DMAs with HBM"], ["instructions", "instructions"],
@@ -167,26 +177,27 @@ function render({ model, el }) {
     const take = () => {
       const typed = text.value.trim(), value = /^(\d+|\d{1,3}(,\d{3})+)$/.test(typed)
         ? Number(typed.replaceAll(",", "")) : NaN;
-      if (value === state.at[name]) return show_();
-      if (channel ? value >= 1 && value <= MOST : values.includes(value)) {
-        return move({ ...state.at, [name]: value });
-      }
-      text.setAttribute("aria-invalid", "true");
+      const fits = channel ? value >= 1 && value <= MOST : values.includes(value);
+      text.setAttribute("aria-invalid", !fits);
+      if (value === state.at[name]) return undefined;  // Enter, and then the field is left
+      if (fits) return move({ ...state.at, [name]: value });
       return say([`${name}: got ${JSON.stringify(typed)}; expected ${channel
         ? `a whole number from 1 to ${group(MOST)}` : `one of ${values.join(", ")}, which were counted `
           + "ahead"}. ${name} stays ${state.at[name]}.`]);
     };
     text.addEventListener("change", take);
     text.addEventListener("keydown", (event) => { if (event.key === "Enter") take(); });
-    const show_ = () => {
+    const renew = () => {
       const off = !taken(state.at).includes(name);
       range.value = nearest();
       range.setAttribute("aria-valuetext", state.at[name]);
-      text.value = state.at[name];
-      text.removeAttribute("aria-invalid");
+      if (text !== el.ownerDocument.activeElement) {  // what is being typed stays
+        text.value = state.at[name];
+        text.setAttribute("aria-invalid", "false");
+      }
       range.disabled = text.disabled = off;
     };
-    return { show: show_, node: [make("label", { for: id }, make("b", {}, name)),
+    return { show: renew, node: [make("label", { for: id }, make("b", {}, name)),
       isListed ? range : make("span", {}), text] };
   }
   function build() {
@@ -203,7 +214,7 @@ function render({ model, el }) {
       make("div", { class: "rl-sizes" }, ...rows.flatMap(({ node }) => node)),
       ...(channel ? [make("div", { class: "rl-buttons" }, again, stop)] : []), note);
     note.replaceChildren(...(channel ? [make("b", {}, "Live"), ": this notebook's kernel counts each setting, "
-      + `from ${state.source || "its source"} as it is saved.`]
+      + `from ${live.source} as it is saved.`]
       : [make("b", {}, `${known.size} settings, counted ahead`), ` with ${fixed.join(", ")}. `,
         live.missing ?? (live.token ? "The notebook's kernel does not answer: run this cell again. (It needs "
           + "anywidget where JupyterLab runs.)" : "In JupyterLab the kernel counts any other setting too.")]));
@@ -223,7 +234,10 @@ function render({ model, el }) {
   function settle() {
     const now = here();
     update();
-    if (!now) return;
+    if (!now) {
+      say(["This one was not counted, and its kernel is gone. Run this cell again."]);
+      return;
+    }
     say(summary(last, now), aloud);
     if (now.Q) last = now;
   }
@@ -255,17 +269,21 @@ function render({ model, el }) {
     try {
       channel.send(message);
     } catch {  // its kernel is gone, and the line with it
-      waiting = null;
+      waiting = next = channel = null;
+      build();
+      settle();
     }
   }
-  // quiet: the numbers are on the page already; it says nothing unless they change.
+  // quiet: it says nothing, unless the source is another: the numbers are on the page already, or
+  // nobody waits for them.
   function ask(at, quiet = false) {
     if (waiting && !waiting.late) {
       next = { at: { ...at }, quiet };
       if (key(waiting.at) !== key(at)) send({ stop: true });
       return;
     }
-    const mine = waiting = { id: ++asked, at: { ...at }, quiet, taken: false, late: false };
+    const mine = waiting = { id: ++asked, at: { ...at }, quiet, taken: false, late: false,
+      since: performance.now() };
     next = null;
     update();
     send({ id: mine.id, count: mine.at });
@@ -287,31 +305,41 @@ function render({ model, el }) {
       waiting.taken = true;
       return;
     }
-    const { at, quiet } = waiting, following = next;
+    const { at, quiet, since } = waiting, following = next;
     waiting = next = null;
     if (message.count) {
       const changed = message.version !== version;
-      if (changed) known.clear();  // counts of another source
+      if (changed) {  // all that is shown was counted from another source
+        known.clear();
+        el.querySelector(".rl-tables")?.remove();
+      }
       version = message.version;
-      state.source = message.source;
       known.set(key(message.count.at), message.count);
       if (changed) {
-        build();
-        if (!following) say([strong(`${message.source} was edited, and is counted as it is now. `),
+        update();
+        // A figure that fills its list comes upon it, too.
+        if (key(at) !== key(state.at)) ask(state.at);
+        else if (!following) say([strong(`${message.source} was edited, and is counted as it is now. `),
           ...summary(null, message.count)]);
-        if (message.count.Q) last = message.count;
+        if (message.count.Q && key(at) === key(state.at)) last = message.count;
       } else if (quiet) {
-        build();
+        update();
       } else if (!following) {
         settle();
       }
     } else if (!following) {
       known.delete(key(at));
       update();
-      say([strong("Not counted. "), message.error]);
+      say([strong("Not counted: "), message.error]);
     }
     if (following) ask(following.at, following.quiet);
-    else update();
+    else if (!waiting && message.count && performance.now() - since < QUICK) fill();
+    if (!waiting) update();
+  }
+  // Count what is missing of the list, one after the other, while nobody moves.
+  function fill() {
+    const missing = around().find((one) => !known.has(key(one.at)));
+    if (missing) ask(missing.at, true);
   }
   if (live.token) {
     document.addEventListener("rl-kernel", ({ detail }) => {

@@ -63,7 +63,7 @@ class Counter:
         if not isinstance(content, dict):
             return
         if self.worker and self.worker.is_alive():
-            self.stop("stopped" if content.get("stop") else "another setting was asked for",
+            self.stop("it was stopped" if content.get("stop") else "another setting was asked for",
                       self.worker)
         if "count" in content:
             self.send({"id": content.get("id"), "taken": True})
@@ -102,7 +102,7 @@ class Counter:
                 finally:
                     late.cancel()
         except Stopped:
-            answer = {"error": f"count: {self.why}"}
+            answer = {"error": self.why}
         except Exception as error:  # whatever a kernel's file may raise, the figure lives on
             known = isinstance(error, ValueError)
             answer = {"error": str(error) if known else

@@ -122,6 +122,9 @@ class Recount:
         for name, value in self.given.items():
             if name != "kernel" and value not in self.lists.get(name, [self.settings.get(name)]):
                 raise _wrong(f"start: {name} = {value!r} is none of the values of {name}")
+        if self.start["kernel"] not in range(len(self.kernels)):
+            raise _wrong(f"start: kernel = {self.start['kernel']!r}; expected 0 to "
+                         f"{len(self.kernels) - 1}, its place in the list")
         if len(self.grid) > SETTINGS:
             raise _wrong(f"{len(self.grid)} settings; at most {SETTINGS} are counted ahead. Take "
                          "shorter lists: with a live kernel any other setting can be typed")
@@ -195,16 +198,21 @@ class Recount:
         """
         from .. import nki
 
-        projects = {id(project): project for kernel in self.kernels
-                    if (project := _project(kernel))}
-        names = ", ".join(sorted({project.main.name for project in projects.values()}))
         for kernels, texts in self._held:
             if all(_read(file) == text for file, text in texts.items()):
-                return kernels, names or "this notebook", _version(texts)
+                return kernels, self.source, _version(texts)
+        projects = {id(project): project for kernel in self.kernels
+                    if (project := _project(kernel))}
         fresh = {at: nki.load(project.main) for at, project in projects.items()}
         again = tuple(self._again(kernel, fresh) for kernel in self.kernels)
         self._held[1:] = [(again, _texts(again))]
-        return again, names, _version(_texts(again))
+        return again, self.source, _version(_texts(again))
+
+    @property
+    def source(self) -> str:
+        """The kernels' files; those of a cell are the notebook's."""
+        names = {project.main.name for kernel in self.kernels if (project := _project(kernel))}
+        return ", ".join(sorted(names)) or "this notebook"
 
     def _again(self, kernel: Callable, fresh: Mapping[int, Any]) -> Callable:
         """The kernel of the same name in its file, loaded again."""
@@ -378,7 +386,7 @@ def connect(of: Recount) -> dict[str, Any]:
     token = uuid.uuid4().hex
     if not open_channel(token, of):
         return {"live": {"missing": MISSING}}
-    return {"live": {"token": token, "version": _version(_texts(of.kernels))}}
+    return {"live": {"token": token, "version": _version(_texts(of.kernels)), "source": of.source}}
 
 
 def plain(setting: Any, of: Recount) -> dict[str, Any]:
