@@ -94,17 +94,22 @@ def script(module: str, selector: str, shared: str = "{}") -> str:
 
 
 def table(rows: Sequence[Sequence[str]], caption: str) -> str:
-    """An HTML table: first row the column heads, first column the row heads."""
-    def cells(row: Sequence[str], first: str, tag: str) -> str:
-        return "".join(f'<{t}{scope}>{html.escape(cell)}</{t}>' for t, scope, cell in (
-            (first if i == 0 else tag,
-             ' scope="col"' if tag == "th" else ' scope="row"' if i == 0 else "", cell)
-            for i, cell in enumerate(row)))
+    """An HTML table: first row the column heads, first column the row heads.
 
+    Each cell names its column in `data-of`, for screens on which rows are stacked.
+    """
     head, *body = rows
-    lines = "".join(f"<tr>{cells(row, 'th', 'td')}</tr>" for row in body)
+    names = [html.escape(cell) for cell in head]
+
+    def cells(row: Sequence[str]) -> str:
+        first, *rest = map(html.escape, row)
+        return f'<th scope="row">{first}</th>' + "".join(
+            f'<td data-of="{name}">{cell}</td>' for name, cell in zip(names[1:], rest, strict=True))
+
+    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
+    lines = "".join(f"<tr>{cells(row)}</tr>" for row in body)
     return (f"<table><caption>{html.escape(caption)}</caption>"
-            f"<thead><tr>{cells(head, 'th', 'th')}</tr></thead><tbody>{lines}</tbody></table>")
+            f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>")
 
 
 @dataclass(frozen=True)
