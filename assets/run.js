@@ -61,7 +61,7 @@
 
     edit() {
       if (this.code) return;
-      const hint = make("p", "rl-run-hint", "Ctrl + Enter runs, Esc leaves the code.",
+      const hint = make("p", "rl-run-hint d-print-none", "Ctrl + Enter runs, Esc leaves the code.",
         {id: `rl-run-hint-${this.place}`});
       this.code = make("textarea", "rl-run-code d-print-none", "", {
         "aria-label": `Code: ${this.first}`, "aria-describedby": hint.id, wrap: "off",
