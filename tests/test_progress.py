@@ -6,6 +6,7 @@ prediction; the last ones use the built book.
 
 import html
 import json
+import random
 import re
 import tempfile
 from pathlib import Path
@@ -328,7 +329,8 @@ def test_two_tabs_do_not_overwrite_each_other(course):
 
 def wait_line(page: Course, text: str) -> None:
     page.page.wait_for_function(
-        "(text) => document.querySelector('.rl-kept > p').textContent.includes(text)", arg=text)
+        "(text) => document.querySelector('.rl-kept > p').textContent.includes(text)", arg=text,
+        timeout=5000)
 
 
 def test_an_open_tab_shows_what_another_one_answers(course):
@@ -359,6 +361,24 @@ def test_what_a_tab_wrote_over_unseen_goes_in_again(course):
     one.page.wait_for_function("(key) => localStorage.getItem(key).includes('day5.traffic')",
                                arg=DAY5)
     assert set(one.day()["form"]) == {"day5.traffic", "day5.tiles"}
+
+
+def test_answers_of_the_same_moment_are_all_kept(course):
+    """Two tabs, each in a process of its own, write without pause; what one wrote over the other
+    is made good.
+    """
+    ids = [[f"day5.{tab}{n}" for n in range(25)] for tab in "ab"]
+    one = course(ids[0])
+    two = course(ids[1], beside=one)
+    for page, own in zip((one, two), ids, strict=True):
+        page.page.evaluate("""([ids, data]) => { ids.forEach((id, n) =>
+            setTimeout(() => at("form", id).say(data), 3 * n)); }""", [own, said(False)])
+    for page in (one, two):
+        page.page.wait_for_function("""([key, n]) => Object.keys(JSON.parse(
+            localStorage.getItem(key) ?? '{"entries": {"form": {}}}').entries.form).length === n""",
+                                    arg=[DAY5, 50], timeout=10_000)
+    one.page.wait_for_timeout(300)
+    assert set(one.day()["form"]) == set(two.day()["form"]) == {*ids[0], *ids[1]}
 
 
 def test_what_another_tab_erased_stays_erased(course):
@@ -984,6 +1004,137 @@ def test_the_page_says_when_nothing_can_be_kept(course, init):
         assert "(SecurityError)" in page.says()
 
 
+# --- any order of events ----------------------------------------------------------------------
+
+
+def newest(*versions: dict) -> dict:
+    """Entries by (section, id): (time, data); the later of two stands."""
+    found: dict = {}
+    for version in versions:
+        for key, one in version.items():
+            if key not in found or one[0] > found[key][0]:
+                found[key] = one
+    return found
+
+
+class Model:
+    """The store in plain words: what the device holds, and what waits in each tab."""
+
+    def __init__(self, tabs: int):
+        self.stored: dict = {}
+        self.waiting: list[dict] = [{} for _ in range(tabs)]
+        self.broken = [False] * tabs
+        self.erased: list[dict] = []
+
+    def seen(self, tab: int) -> dict:
+        return newest(self.stored, self.waiting[tab])
+
+    def add(self, tab: int, time: int, entries: dict) -> None:
+        for key, data in entries.items():
+            if key[0] != "solved" or key not in self.seen(tab):
+                self.waiting[tab][key] = (time, data)
+        if not self.broken[tab]:
+            self.stored, self.waiting[tab] = self.seen(tab), {}
+
+    def erase(self, day: str) -> None:
+        gone = {key: one for key, one in self.stored.items()
+                if day in ("", key[1].partition(".")[0])}
+        self.erased.append(gone)
+        self.stored = {key: one for key, one in self.stored.items() if key not in gone}
+
+
+def flat(days: dict) -> dict:
+    return {(section, id): one["data"] for entries in days.values()
+            for section, of in entries.items() for id, one in of.items()}
+
+
+def plain(entries: dict) -> dict:
+    return {key: data for key, (_, data) in entries.items()}
+
+
+WEEK = ("day4.knee", "day5.traffic", "day5.tiles", "day4.open", "day5.open-roof")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_order_of_events_leaves_what_the_model_has(course, seed):
+    """Answers in two tabs, some with a storage that fails, between reloads, exports, imports,
+    erasing and undoing.
+    """
+    rng, start = random.Random(seed), 1_800_000_000_000
+    clock = f"Date.now = () => globalThis.clock ?? {start};"
+    first = course(WEEK, init=clock + QUOTA)
+    tabs = [first, course(WEEK, beside=first, init=clock + QUOTA)]
+    desk = practice(course, beside=first, init=clock)
+    model, files = Model(len(tabs)), []
+
+    def check() -> None:
+        for page in (*tabs, desk):
+            for _ in range(100):  # browsers tell other tabs of a write a little later
+                held = {key.removeprefix(HERE): json.loads(text)["entries"]
+                        for key, text in page.stored().items()}
+                if flat(held) == plain(model.stored):
+                    break
+                page.page.wait_for_timeout(20)
+            assert flat(held) == plain(model.stored)
+        for n, page in enumerate(tabs):
+            assert flat({day: page.get(day) for day in ("day4", "day5")}) == plain(model.seen(n))
+            right = sum(key[0] == "solved" for key in model.seen(n))
+            made = sum(key[0] == "guess" and not data["skipped"]
+                       for key, (_, data) in model.seen(n).items())
+            where = "On this page" if model.waiting[n] else "Kept on this device"
+            wait_line(page, f"{where}: {right} of 3 questions right, {made} of 2 predictions made.")
+
+    done = []
+    for step in range(1, 46):
+        time, tab = start + 1000 * step, rng.randrange(len(tabs))
+        page, id = tabs[tab], rng.choice(WEEK)
+        what = rng.choices(["say", "put", "reload", "break", "mend", "export", "import", "erase",
+                            "undo"], [12, 2, 2, 2, 2, 2, 2, 1, 1])[0]
+        done.append((what, tab, id))
+        page.page.evaluate("(time) => { globalThis.clock = time; }", time)
+        if what == "say" and "open" in id:
+            data = guessed(str(step), skipped=rng.random() < 0.3)
+            model.add(tab, time, {("guess", id): data})
+            page.say(id, data)
+        elif what == "say":
+            data = said(rng.random() < 0.5, str(step), variant=rng.randrange(16))
+            solved = {("solved", id): {"variant": data["variant"]}} if data["right"] else {}
+            model.add(tab, time, {("form", id): data, **solved})
+            page.say(id, data)
+        elif what == "put":
+            model.add(tab, time, {("practice", id): {"box": step}})
+            kept = page.page.evaluate("([id, box]) => courseProgress.put(id.split('.')[0], "
+                                      "'practice', id, {box}).kept", [id, step])
+            assert kept != model.broken[tab]
+        elif what == "reload":
+            model.waiting[tab], model.broken[tab] = {}, False
+            page.page.reload()
+            for one in WEEK:
+                kind = "guess" if "open" in one else "form"
+                there = model.stored.get((kind, one))
+                assert page.given(one, kind) == ([there[1]] if there else []), done
+        elif what in ("break", "mend"):
+            model.broken[tab] = what == "break"
+            page.page.evaluate("(is) => { globalThis.broken = is; }", what == "break")
+        elif what == "export":
+            files.append((desk.export(), dict(model.stored)))
+        elif what == "import" and files:
+            text, held = rng.choice(files)
+            model.stored = newest(model.stored, held)
+            assert desk.import_(text).startswith("Imported")
+        elif what == "erase":
+            day = rng.choice(["", "day4", "day5"])
+            model.erase(day)
+            desk.erase(f"Day {day[-1]}" if day else "all days")
+        elif what == "undo" and model.erased:
+            model.stored = newest(model.stored, model.erased.pop())
+            desk.page.click("button:has-text('Undo')")
+        try:
+            check()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, after {done}") from error
+
+
 # --- for everyone ---------------------------------------------------------------------------
 
 STATES = {"kept": ("", {}), "trouble": (f"globalThis.broken = true; {QUOTA}", {}),
@@ -999,7 +1150,7 @@ def test_accessible(course, state, dark):
     page.say("day5.traffic", said())
     page.page.click(".rl-progress-tools button:text-is('Erase')")
     page.page.evaluate(AXE)
-    found = page.page.evaluate("() => axe.run({preload: false}).then((result) => result.violations)")
+    found = page.page.evaluate("() => axe.run({preload: false}).then((found) => found.violations)")
     assert not [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found]
     assert (page.page.locator(".rl-kept-trouble").count() == 1) == (state == "trouble")
 
