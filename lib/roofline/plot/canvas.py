@@ -59,6 +59,8 @@ MARKS = {
 _ON_PAPER = {INK: "#1f2328", **{name: row[0] for name, row in COLOURS.items()}}
 # Drawn for a page: stand-ins that _tidy turns into what the page's stylesheet says.
 _STAND_IN = {name: f"#00000{i}" for i, name in enumerate((INK, *COLOURS), start=1)}
+_FORCED = " ".join(f"--rl-{name}: {dict(grid='GrayText').get(name, 'CanvasText')};"
+                   for name in COLOURS)
 _LIGHT, _DARK = (" ".join(f"--rl-{name}: {row[i]};" for name, row in COLOURS.items())
                  for i in (0, 1))
 
@@ -69,6 +71,9 @@ html[data-theme="dark"] {{ {_DARK} }}
 @media print {{
   :root, html[data-theme="dark"] {{ {_LIGHT} }}
   .rl-figure {{ color: #000; break-inside: avoid; }}
+}}
+@media (forced-colors: active) {{  /* the reader's own colours; shapes tell things apart */
+  :root, html[data-theme="dark"] {{ {_FORCED} }}
 }}
 .rl-figure {{ container-type: inline-size; margin: 1.5rem 0; }}
 .rl-figure figcaption {{ text-align: center; margin: 0.25rem 0; color: inherit; font-weight: 400; }}
