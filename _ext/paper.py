@@ -26,6 +26,7 @@ from sphinx.util import logging
 
 NAME = "book.html"
 SCREEN = {"practice"}               # pages with nothing to read on paper
+WIDTHS = {"": 105, "wide": 126, "wider": 148}  # columns that fit a line; what is longer wraps
 BACK = ("glossary", "sources")      # these follow the answers
 
 _ARTICLE = re.compile(r"<article\b.*</article>", re.S)
@@ -36,6 +37,7 @@ _DROPPED = ("script, style, button, noscript, a.headerlink, .d-print-none, .toct
 # Code and drawings, most of a page, pass the parser by; they come back as they were.
 _KEPT = re.compile(r"<(pre|svg)\b(?:(?!<svg\b).)*?</\1>", re.S)
 _IGNORED = ("mathjax_ignore", "tex2jax_ignore")
+_NARROW = re.compile(r'<svg\b[^>]*class="[^"]*\brl-narrow\b')  # a drawing again, for a phone
 # Attributes that name an id of the same page.
 _NAMES_ID = ("for", "headers", "aria-labelledby", "aria-describedby", "aria-controls", "list")
 _SVG_ID = re.compile(r"""(\bid=["']|\bhref=["']#|url\(["']?#)([^"')]+)""")
@@ -121,7 +123,9 @@ def _chapter(page: str, text: str) -> Chapter:
     kept: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
-        kept.append(match[0] if match[1] == "pre" else
+        if _NARROW.match(match[0]):
+            return ""
+        kept.append(_scaled(match[0]) if match[1] == "pre" else
                     _SVG_ID.sub(rf"\g<1>{slug}-svg{len(kept)}-\g<2>", match[0]))
         return f'<{match[1]} data-kept="{slug} {len(kept) - 1}"></{match[1]}>'
 
@@ -133,6 +137,14 @@ def _chapter(page: str, text: str) -> Chapter:
     article.name = "article"
     article.attrs = {"class": "chapter"}
     return Chapter(page, article, slug, kept=kept)
+
+
+def _scaled(pre: str) -> str:
+    """Code or text whose lines are too long for the paper, but not by much, in smaller print."""
+    text = html.unescape(re.sub(r"<[^>]+>", "", pre))
+    width = max(map(len, text.splitlines()), default=0)
+    size = next((size for size, columns in WIDTHS.items() if width <= columns), "")
+    return pre.replace("<pre", f'<pre class="{size}"', 1) if size else pre
 
 
 def _new(name: str, text: str = "", **attributes: str) -> Tag:
