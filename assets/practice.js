@@ -63,7 +63,10 @@
       const mine = days[at].problems.filter((one) => !one.opens);
       take(BACK, true, byDue([...earlier, ...openers].filter(due)), openers.filter((one) => !known(one)),
         earlier.filter((one) => !known(one)).sort((a, b) => rank("new", a) - rank("new", b)));
-      take(SIZE - chosen.length, false, byDue(mine.filter(due)), mine.filter((one) => !known(one)),
+      // At most half of the rest is due again while there is something new.
+      const left = SIZE - chosen.length, again = byDue(mine.filter(due));
+      take(left >> 1, false, again);
+      take(SIZE - chosen.length, false, mine.filter((one) => !known(one)), again,
         byDue(mine.filter((one) => known(one) && !due(one))));
     }
     chosen.sort((a, b) => rank("order", a.one) - rank("order", b.one));
