@@ -7,8 +7,8 @@
 //   time = amount / rate      T_best = the largest      T_worst = the sum, of HBM and DMA the larger
 //   I = W / Q      ridge = P / BW      rate = W / T_best
 
-import { DIAMOND, DISC, axes, button, guessForm, line, log, make, readouts, show, significant,
-  source, speaker, stage } from "./plot.mjs";
+import { DIAMOND, DISC, axes, button, guessForm, line, log, make, mebi, readouts, show,
+  significant, source, speaker, stage } from "./plot.mjs";
 
 // --- exact numbers ---------------------------------------------------------------------------
 
@@ -50,12 +50,6 @@ function quotient(n, d) {
 }
 const ceiling = (n, d) => (n + d - 1n) / d;
 const grouped = (number) => number.toLocaleString("en-US");
-function mebi(bytes) {
-  const power = [4, 3, 2, 1].find((n) => bytes >= 1024 ** n);
-  return power ? `${significant(bytes / 1024 ** power)} ${"KMGT"[power - 1]}iB`
-    : `${significant(bytes)} B`;
-}
-
 const PERMUTED = (of) => (of.length < 2 ? [of] : of.flatMap((one) =>
   PERMUTED(of.filter((other) => other !== one)).map((rest) => [one, ...rest])));
 const MARK = "#explorer:";
@@ -73,9 +67,10 @@ function render({ model, el }) {
 
   const machineOf = (s) => machines[`${s.chip} ${s.scope}`];
   const joined = (op) => ops[op].tensors.filter((tensor) => tensor.length > 3);
-  const dimsOf = (op) => Object.keys(ops[op].nest?.dims ?? {});
-  const namesOf = (op) => Object.keys(ops[op].nest?.places ?? {});
-  const engineOf = (s) => Object.keys(engines).filter((name) =>
+  const dimsOf = (op) => (ops[op].nest?.dims ?? []).map(([dim]) => dim);
+  const namesOf = (op) => ops[op].nest?.names ?? [];
+  const dtypesOf = (machine) => order.dtypes.filter((d) => d in machine.peaks);
+  const engineOf = (s) => order.engines.filter((name) =>
     ops[s.op].passed !== "0" && machineOf(s).engines[name][s.dtype]);
   const mask = (s) => s.under.reduce((sum, name) => sum + 2 ** machineOf(s).ceilings.indexOf(name), 0);
 
@@ -91,7 +86,7 @@ function render({ model, el }) {
     }
     const machine = machineOf(found);
     if (!(found.dtype in machine.peaks)) {
-      found.dtype = "bf16" in machine.peaks ? "bf16" : Object.keys(machine.peaks)[0];
+      found.dtype = "bf16" in machine.peaks ? "bf16" : dtypesOf(machine)[0];
     }
     const same = found.chip === s.chip && found.scope === s.scope && found.dtype === s.dtype;
     if (!same || found.P >= machine.peaks[found.dtype].length) found.P = 0;
@@ -107,7 +102,8 @@ function render({ model, el }) {
     return found;
   }
 
-  let now = settled({ ...plain, ...fresh(start.op), ...start });
+  let now = settled({ ...plain, ...fresh(start.op), ...start,
+    sizes: { ...fresh(start.op).sizes, ...start.sizes } });
   let pinned = null, revealed = !ask, choice = "", said = "";
 
   // --- what it comes to ----------------------------------------------------------------------
@@ -123,7 +119,7 @@ function render({ model, el }) {
       over.DMA ?? (s.DMA >= 0 ? roofOf(s, "DMA", machine.levels.DMA, s.DMA) : null)];
     const sizes = { p: BigInt(bytes[s.dtype]), q: BigInt(bytes[s.stored || s.dtype]) };
     for (const [name, size] of Object.entries(s.sizes)) sizes[name] = BigInt(size);
-    for (const [dim, size] of Object.entries(s.order.length ? op.nest.dims : {})) {
+    for (const [dim, size] of s.order.length ? op.nest.dims : []) {
       const step = BigInt(s.tiles[dim]);
       sizes[`t${dim}`] = ceiling(sizes[size], step);
       sizes[`c${dim}`] = step < sizes[size] ? step : sizes[size];
@@ -174,7 +170,7 @@ function render({ model, el }) {
 
   const opName = (s) => ops[s.op].label;
   const stays = (s) => (joined(s.op).length === 0 ? "" : s.kept.length === joined(s.op).length
-    ? "one kernel" : s.kept.length ? `${s.kept.join(", ")} on chip` : "every step a kernel");
+    ? "one kernel" : s.kept.length ? `${s.kept.join(", ")} on chip` : "every step a kernel of its own");
   const nestText = (s) => {
     const words = [], names = namesOf(s.op);
     for (let i = 0; i <= s.order.length; i++) {
@@ -202,9 +198,9 @@ function render({ model, el }) {
       [machine.slow, machine.levels[machine.slow], s.BW], ["DMA", machine.levels.DMA, s.DMA]];
     const given = lists.filter(([, , i]) => i > 0).map(([roof, list, i]) =>
       `${roof}=${figure(list[i]).python}`);
-    const fields = Object.entries(op.fields).map(([field, sizes]) => [field,
+    const fields = op.fields.map(([field, sizes]) => [field,
       sizes.split(" ").map((name) => s.sizes[name]).join(" * ")]);
-    fields.push(...Object.entries(op.options), ["dtype", `"${s.dtype}"`]);
+    fields.push(...op.options, ["dtype", `"${s.dtype}"`]);
     if (s.stored) fields.push([op.stored, `"${s.stored}"`]);
     const level = Object.entries(op.kept ?? {}).find(([, names]) =>
       names.length === s.kept.length && names.every((name) => s.kept.includes(name)));
@@ -241,7 +237,7 @@ function render({ model, el }) {
     if (s.order.length) {
       put("order", s.order.join(""));
       put("at", s.at.join("."));
-      put("tiles", Object.values(s.tiles).join("."));
+      put("tiles", dimsOf(s.op).map((dim) => s.tiles[dim]).join("."));
     }
     put("P", s.P);
     put("BW", s.BW);
@@ -271,9 +267,9 @@ function render({ model, el }) {
     const names = order.machines.map((key) => machines[key]);
     s.chip = one("chip", [...new Set(names.map((m) => m.chip))]);
     s.scope = one("scope", names.filter((m) => m.chip === s.chip).map((m) => m.scope));
-    s.dtype = one("dtype", Object.keys(machineOf(s).peaks));
+    s.dtype = one("dtype", dtypesOf(machineOf(s)));
     for (const [name, , low, high] of ops[op].sizes) s.sizes[name] = whole(name, low, high, get(name));
-    s.stored = one("stored", ["", ...(ops[op].stored ? Object.keys(bytes) : [])], "");
+    s.stored = one("stored", ["", ...(ops[op].stored ? order.dtypes : [])], "");
     s.kept = list("kept");
     const can = joined(op).map(([name]) => name);
     if (s.kept.some((name) => !can.includes(name)) || new Set(s.kept).size < s.kept.length) {
@@ -346,7 +342,7 @@ function render({ model, el }) {
     }
     const low = Math.max(Math.min(...ys), 1);
     Object.assign(plot, { x0: Math.floor(log(Math.min(...xs))), x1: Math.ceil(log(Math.max(...xs))),
-      y0: Math.floor(log(low)), y1: Math.ceil(log(Math.max(...ys)) + 0.15) + 0.25 });
+      y0: Math.floor(log(low)), y1: log(Math.max(...ys)) + 0.6 });
   }
   // A slanted roof from where it enters the plot up to the rate P.
   function slope(BW, P) {
@@ -433,7 +429,10 @@ function render({ model, el }) {
       { x: right, y: Y(P) + dy, ...end }, { x: main.bend[0] + 6, y: Y(P) + dy }])));
     for (const r of slopes) {
       const long = `${r.key === "DMA" ? "DMA" : r.name}: I x ${r.figure.text}`, short = r.figure.text;
-      const offsets = r.key === "DMA" ? [20, 34, -9] : [-9, -23, 20];
+      // Of two that lie close, the upper one's name above, the lower one's below.
+      const under = slopes.some((other) => other.figure.value > r.figure.value
+        || (other.figure.value === r.figure.value && r.key === "DMA"));
+      const offsets = under && slopes.length > 1 ? [20, 34, -9] : [-9, -23, 20];
       parts.push(place(long, "rl-memory", ...offsets.flatMap((dy) => [0.5, 0.3, 0.7].map((t) =>
         r.along(t, dy))), ...offsets.flatMap((dy) => [0.5, 0.25, 0.75].map((t) =>
         ({ ...r.along(t, dy), say: short })))));
@@ -443,7 +442,7 @@ function render({ model, el }) {
         [{ x: right, y: Y(r.rate) + dy, ...end }, { x: left + 6, y: Y(r.rate) + dy },
           { x: right, y: Y(r.rate) + dy, ...end, say: r.name }])));
     }
-    parts.push(place(`ridge ${significant(P / at.BW.value)}`, "", ...[8, 26, 44].flatMap((up) =>
+    parts.push(place(`ridge ${significant(P / at.BW.value)}`, "", ...[8, 26, 44, 62, 80, 98].flatMap((up) =>
       [{ x: main.bend[0] + 6, y: floor - up }, { x: main.bend[0] - 6, y: floor - up, ...end }])));
     for (const [words, ...places] of faint) parts.push(...[placeIfFree(words, "rl-tick", ...places)].flat());
     plot.show(parts);
@@ -475,35 +474,39 @@ function render({ model, el }) {
   const compared = make("div", { class: "rl-compared" });
 
   function sums(at) {
-    const { sizes, tensors } = at, rows = [["", "formula", "with the numbers put in", "", "exactly"]];
-    rows.push(["W", written(at.op.W), written(at.op.W, sizes), show(Number(at.W), "FLOP"), grouped(at.W)]);
+    const { sizes, tensors } = at, rows = [["what", "value", "formula", "with the numbers put in", "exactly"]];
+    const exact = (name, text, amount, unit) => rows.push([name, show(Number(amount), unit),
+      written(text), written(text, sizes), grouped(amount)]);
+    exact("W", at.op.W, at.W, "FLOP");
     for (const t of tensors) {
-      for (const [way, i] of [["read", 0], ["written", 1]]) {
-        const amount = [t.reads, t.writes][i];
-        if (!amount) continue;
-        rows.push([`${t.name} ${way}`, written(t.formulas[i]), written(t.formulas[i], sizes),
-          show(Number(amount), "B"), grouped(amount)]);
-      }
+      if (t.reads) exact(`${t.name} read`, t.formulas[0], t.reads, "B");
+      if (t.writes) exact(`${t.name} written`, t.formulas[1], t.writes, "B");
+      if (!t.bytes) rows.push([t.name, "0 B", "stays on chip", "", "0"]);
     }
-    for (const t of tensors.filter((one) => !one.bytes)) rows.push([t.name, "stays on chip", "", "0 B", "0"]);
-    rows.push(["Q", "all that crosses", "", show(Number(at.Q), "B"), grouped(at.Q)]);
-    const shown = (r) => `${show(Number(r.amount), r.unit === "element" ? "" : r.unit)}`;
+    rows.push(["Q", show(Number(at.Q), "B"), "all that crosses", "", grouped(at.Q)]);
     if (at.W) {
-      rows.push(["I", "W / Q", `${show(Number(at.W), "FLOP")} / ${show(Number(at.Q), "B")}`,
-        show(at.I, "FLOP/B"), ""], ["ridge", "P / BW", `${at.P.text} / ${at.BW.text}`,
-        show(at.ridge, "FLOP/B"), ""]);
+      rows.push(["I", show(at.I, "FLOP/B"), "W / Q", `${show(Number(at.W), "FLOP")} / ${
+        show(Number(at.Q), "B")}`, ""], ["ridge", show(at.ridge, "FLOP/B"), "P / BW",
+        `${at.P.text} / ${at.BW.text}`, ""]);
     }
     for (const r of at.roofs) {
-      rows.push([r.name, r.sign, `${shown(r)} / ${r.figure.text}`, show(r.time, "s"), ""]);
+      rows.push([r.name, show(r.time, "s"), r.sign, `${show(Number(r.amount), r.unit)} / ${
+        r.figure.text}`, ""]);
     }
-    const times = at.roofs.map((r) => show(r.time, "s"));
-    rows.push(["T_best", "the longest", `max(${times.join(", ")})`, show(at.best, "s"), ""],
-      ["T_worst", at.roofs.some((r) => r.key === "DMA") ? "the sum; a byte crosses HBM and a DMA engine "
-        + "in one go, so of these two the longer" : "the sum", times.join(" + "), show(at.worst, "s"), ""]);
-    const words = [table("W, bytes and times: derived", rows)];
+    const times = at.roofs.map((r) => show(r.time, "s")), both = at.roofs.filter((r) =>
+      ["HBM", "DMA"].includes(r.key)).map((r) => show(r.time, "s"));
+    const summed = both.length < 2 ? times : [times[0], `max(${both.join(", ")})`, ...times.slice(3)];
+    rows.push(["T_best", show(at.best, "s"), "the longest", `max(${times.join(", ")})`, ""],
+      ["T_worst", show(at.worst, "s"), both.length < 2 ? "the sum" : "the sum, HBM and DMA in one go",
+        summed.join(" + "), ""]);
+    const letters = [`p = ${sizes.p} B, a ${now.dtype} number`];
+    if (at.op.stored) letters.push(`q = ${sizes.q} B, a ${now.stored || now.dtype} number as stored`);
+    for (const dim of now.order) letters.push(`t${dim} = ${sizes[`t${dim}`]}, steps of the loop over ${dim}`);
+    const words = [table("W, bytes and times: derived", rows), make("p", { class: "rl-letters" },
+      `${letters.join("; ")}.`)];
     if (now.order.length) {
-      words.push(table("What the nest holds", [["tensor", "times across HBM", "held in"],
-        ...tensors.map((t) => [t.name, String(t.times), at.op.nest.memory[t.name]])]),
+      words.push(table("What the nest holds", [["tensor", `times across ${at.machine.slow}`, "held in"],
+        ...tensors.map((t) => [t.name, `r_${t.name} = ${t.times}`, at.op.nest.memory[t.name]])]),
       ...Object.entries(at.held).map(([memory, n]) => make("p", { class: "rl-held" }, fits(at, memory, n))));
     }
     return words;
@@ -556,7 +559,7 @@ function render({ model, el }) {
     const [then, at] = [evaluate(pinned), evaluate(now)];
     const ratio = (name) => (Number(then[name]) ? `${significant(Number(at[name]) / Number(then[name]))} x` : "");
     const row = (name, key, unit) => [name, show(Number(then[key]), unit), show(Number(at[key]), unit), ratio(key)];
-    return [table("Pinned, and now", [["", "pinned", "now", "now / pinned"], row("W", "W", "FLOP"),
+    return [table("Pinned, and now", [["what", "pinned", "now", "now / pinned"], row("W", "W", "FLOP"),
       row("Q", "Q", "B"), row("I", "I", "FLOP/B"), ["takes longest", then.binds.name, at.binds.name, ""],
       row("T_best", "best", "s"), row("T_worst", "worst", "s"), row("rate", "rate", "FLOP/s")]),
     make("p", { class: "rl-source" }, `Pinned: ${settingText(pinned)}, on ${chipText(pinned)}.`)];
@@ -565,7 +568,7 @@ function render({ model, el }) {
   // --- controls ------------------------------------------------------------------------------
 
   const setting = make("p", { class: "rl-setting" }), [status, say] = speaker();
-  const panel = make("div", { class: "rl-panel" }), controls = make("div", { class: "rl-controls" });
+  const panel = make("div", { class: "rl-panel" }), controls = make("div", { class: "rl-controls rl-explore" });
   const numbers = make("div");
 
   // A list that keeps its place, and the focus, as its options change.
@@ -653,6 +656,7 @@ function render({ model, el }) {
   const kept = make("div", { class: "rl-kept" }), places = make("div", { class: "rl-row" });
   const under = make("div", { class: "rl-under" }), nestNode = make("div", { class: "rl-nest" }, places,
     tileRows);
+  const once = make("p", {}, "Each operand crosses once.");
   const group = (title, ...nodes) => make("fieldset", {}, make("legend", {}, title), ...nodes);
   let rows = [], placed = [], rowsOf = "";
   const showRivals = box("rivals", "draw sources that disagree", true, (on) => change({ rivals: on }));
@@ -678,7 +682,7 @@ function render({ model, el }) {
     controls.replaceChildren(
       group("Chip", make("div", { class: "rl-row" }, pick.chip.node, pick.scope.node, pick.dtype.node)),
       group("Op", make("div", { class: "rl-row" }, pick.op.node, pick.stored.node), sizeRows),
-      group("What crosses", make("div", { class: "rl-row" }, pick.order.node), kept, nestNode),
+      group("What crosses", once, make("div", { class: "rl-row" }, pick.order.node), kept, nestNode),
       group("Roofs", make("div", { class: "rl-row" }, pick.P.node, pick.BW.node, pick.DMA.node,
         pick.engine.node), under, showRivals),
       make("div", { class: "rl-buttons" }, pin, copyCode, link));
@@ -692,12 +696,12 @@ function render({ model, el }) {
     pick.chip.set(chips, now.chip);
     pick.scope.set(order.machines.map((key) => machines[key]).filter((m) => m.chip === now.chip)
       .map((m) => [m.scope, m.where]), now.scope);
-    pick.dtype.set(Object.keys(machine.peaks).map((d) => [d, d]), now.dtype);
+    pick.dtype.set(dtypesOf(machine).map((d) => [d, d]), now.dtype);
     pick.op.set(order.ops.map((key) => [key, ops[key].label]), now.op);
     pick.stored.node.hidden = !op.stored;
     pick.stored.node.querySelector("label").textContent = op.stored === "kv_dtype" ? "Cache stored as"
       : "Weights stored as";
-    pick.stored.set([["", "the same"], ...Object.keys(bytes).map((d) => [d, d])], now.stored);
+    pick.stored.set([["", "the same"], ...order.dtypes.map((d) => [d, d])], now.stored);
     pick.P.set(listed(machine.peaks[now.dtype]), now.P);
     pick.BW.set(listed(machine.levels[machine.slow]), now.BW);
     pick.DMA.node.hidden = !machine.levels.DMA;
@@ -705,7 +709,9 @@ function render({ model, el }) {
     pick.engine.node.hidden = !engineOf(now).length;
     pick.engine.set([["", "none"], ...engineOf(now).map((name) => [name, engines[name]])], now.engine);
     const dims = dimsOf(now.op);
-    pick.order.set([["", joined(now.op).length ? "as the boxes below say" : "each operand once"],
+    pick.order.node.hidden = !dims.length;
+    once.hidden = dims.length > 0 || joined(now.op).length > 0;
+    pick.order.set([["", "each operand once"],
       ...PERMUTED(dims).map((of) => [of.join(""), `loops ${of.join(", ")}, outer to inner`])],
     now.order.join(""));
     boxes(kept, joined(now.op).map(([name, , , , , often, few]) => box(`keep-${name}`,
@@ -761,7 +767,7 @@ function render({ model, el }) {
     const at = evaluate(now);
     setting.textContent = `${settingText(now)}, on ${chipText(now)}.`;
     choose();
-    panel.replaceChildren(reads(at), compared);
+    panel.replaceChildren(reads(at));
     compared.replaceChildren(...beside());
     arithmetic.body.replaceChildren(...sums(at));
     figuresOf.body.replaceChildren(...origins(at));
@@ -773,7 +779,7 @@ function render({ model, el }) {
     if (at.op.link !== "0" && !at.machine.levels.link) {
       words.push(" No link figure at this scope: its time is left out.");
     }
-    if (at.op.engine && !now.engine && at.machine.buffers) {
+    if (at.op.engine && !now.engine && engineOf(now).length) {
       words.push(" The Tensor Engine does not run this op: take an engine's roof as well.");
     }
     if (said) words.unshift(`${said} `);
@@ -782,8 +788,6 @@ function render({ model, el }) {
     addressed();
   }
 
-  const tell = (detail) => el.dispatchEvent(new CustomEvent("rl", { bubbles: true,
-    detail: { kind: "guess", id: "explorer.longest", ...detail } }));
   function predict() {
     const at = evaluate(now);
     setting.replaceChildren(`${settingText(now)}: W = `, make("b", {}, show(Number(at.W), "FLOP")), ", Q = ",
@@ -806,29 +810,28 @@ function render({ model, el }) {
     said = skipped ? "" : right ? "You said so." : `You said ${
       choice === "compute" ? "computing" : choice}.`;
     open(true);
-    tell({ what: "said", data: { answers: skipped ? {} : { longest: choice }, skipped } });
   }
   function open(focus) {
     revealed = true;
     build();
     update();
-    for (const node of [numbers]) node.hidden = false;
+    numbers.hidden = false;
     if (focus) pick.op.node.querySelector("select").focus({ preventScroll: true });
   }
 
-  const side = make("div", {}, panel);
-  numbers.append(arithmetic.node, figuresOf.node, rivals.node, code.node);
+  numbers.append(compared, arithmetic.node, figuresOf.node, rivals.node, code.node);
   numbers.hidden = true;
   if (owns && restored(location.hash)) revealed = true;
   if (owns) {
-    addEventListener("hashchange", () => {
-      if (!location.hash.startsWith(MARK)) return;
-      restored(location.hash);
+    addEventListener("hashchange", (event) => {
+      const { hash } = new URL(event.newURL);  // the address may have moved on by now
+      if (!hash.startsWith(MARK)) return;
+      restored(hash);
       if (!revealed) open(false);
       else update();
     });
   }
-  stage(el, setting, plot.node, controls, status, side);
+  stage(el, setting, plot.node, controls, status, panel);
   el.querySelector(".rl-stage").after(numbers);
   if (revealed) open(false);
   else {
@@ -837,11 +840,6 @@ function render({ model, el }) {
   }
   draw();
   plot.fit(draw);
-  tell({ what: "ready", restore(data) {
-    if (revealed) return;
-    choice = data?.answers?.longest ?? "";
-    open(false);
-  } });
 }
 
 export default { render };

@@ -215,7 +215,8 @@ def nest(entry: Entry) -> dict[str, Any]:
     Only the loops before the place count, in any order. Names of sizes beside the op's own, for a
     loop over m: "tm" its trips, "cm" its longest step.
 
-    dims      loop -> its size
+    dims      [loop, its size], in the op's order
+    names     of the tensors
     places    tensor -> dims before it, sorted -> [read, written, times, bytes held]
     memory    tensor -> where it is held
     """
@@ -231,7 +232,8 @@ def nest(entry: Entry) -> dict[str, Any]:
                        for some in combinations(dims, n)):
             found, memory[name] = _place(entry, dims, name, before)
             places[name]["".join(before)] = [str(p) for p in found]
-    return {"dims": dims, "places": places, "memory": memory}
+    return {"dims": [list(pair) for pair in dims.items()], "names": tensors, "places": places,
+            "memory": memory}
 
 
 def _place(entry: Entry, dims: Mapping[str, str], name: str, before: Sequence[str]
@@ -363,8 +365,8 @@ def catalogue() -> dict[str, dict[str, Any]]:
         found[key] = data | {
             "label": entry.label, "call": entry.op.__name__, "stored": entry.stored,
             "through": entry.through, "engine": entry.engine,
-            "fields": dict(entry.fields), "options": {
-                name: repr(value) for name, value in entry.options.items()},
+            "fields": [list(pair) for pair in entry.fields.items()],
+            "options": [[name, repr(value)] for name, value in entry.options.items()],
             "sizes": [[name, *entry.sizes[name]] for name in entry.sizes]}
     return found
 

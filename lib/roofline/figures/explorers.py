@@ -73,7 +73,9 @@ def explorer(chip: str = "trn2", op: str = "MLP", *, scope: str = "", dtype: str
         "machines": {f"{key} {at}": _machine(m, figures) for (key, at), m in machines.items()},
         "figures": figures.rows, "ops": catalogue(), "bytes": {d: BYTES[d] for d in DTYPES},
         "scopes": SCOPES, "engines": ENGINES, "tile": TILE, "ask": ask,
-        "order": {"machines": [f"{key} {at}" for key, at in machines], "ops": list(ENTRIES)},
+        # JSON objects keep no order.
+        "order": {"machines": [f"{key} {at}" for key, at in machines], "ops": list(ENTRIES),
+                  "dtypes": DTYPES, "engines": list(ENGINES)},
         "start": {"chip": first.key, "scope": first.scope, "dtype": dtype, "op": op,
                   "sizes": shown},
     }

@@ -95,11 +95,13 @@ export function axes(label, [x0, x1, y0, y1]) {
     frame(x, y, say = (value) => show(value, "")) {
       taken = [];
       const parts = [];
-      for (const value of ticks(at.x0, at.x1)) {
+      const along = thinned(ticks(at.x0, at.x1), (a, b) => at.X(b) - at.X(a)
+        >= 3.4 * (significant(a).length + significant(b).length) + 2);
+      for (const value of along) {
         parts.push(line(`M${at.X(value)} ${at.top}V${at.floor}`, "rl-grid"),
           tick(at.X(value), at.floor + 18, significant(value), "middle"));
       }
-      for (const value of ticks(at.y0, at.y1)) {
+      for (const value of thinned(ticks(at.y0, at.y1), (a, b) => at.Y(a) - at.Y(b) >= 12)) {
         parts.push(line(`M${at.left} ${at.Y(value)}H${at.right}`, "rl-grid"),
           tick(at.left - 7, at.Y(value) + 4, say(value), "end"));
       }
@@ -133,6 +135,13 @@ export function axes(label, [x0, x1, y0, y1]) {
       }
     }
     return found;
+  }
+  // Every second, third ... tick, where all of them would touch.
+  function thinned(values, apart) {
+    for (let every = 1; ; every++) {
+      const kept = values.filter((_, i) => i % every === 0);
+      if (kept.every((value, i) => !i || apart(kept[i - 1], value))) return kept;
+    }
   }
   function best(words, name, places) {
     const tried = places.map(({ x, y, anchor = "start", angle = 0, say = words }) => {
