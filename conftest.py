@@ -27,6 +27,7 @@ ROOT = Path(__file__).parent
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, (
     "chromium", "chromium-browser", "google-chrome"))), None)
 NO_CHROMIUM = "no Chromium; on Debian: apt install chromium, or name one in $CHROMIUM"
+NO_PYODIDE = "no Pyodide; python _ext/pyodide_files.py fetches it from npm"
 
 
 # --- examples in docstrings ------------------------------------------------------------------
@@ -139,6 +140,15 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def pyodide() -> None:
+    """Pyodide's files are in the environment. Skips without them; in CI that is a failure."""
+    import pyodide_files
+
+    if not pyodide_files.folder().is_dir():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(NO_PYODIDE)
+
+
 @dataclass
 class Visit:
     """A page that is open, and what went wrong while it was."""
@@ -199,3 +209,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if skipped:
         terminalreporter.section("THE BROWSER LANE WAS SKIPPED", sep="!", red=True, bold=True)
         terminalreporter.line(f"{len(skipped)} tests of the pages did not run: {NO_CHROMIUM}")
+    without = [report for report in terminalreporter.stats.get("skipped", ())
+               if NO_PYODIDE in str(report.longrepr)]
+    if without:
+        terminalreporter.section("NO CELL RAN INSIDE A PAGE", sep="!", red=True, bold=True)
+        terminalreporter.line(f"{len(without)} tests of them did not run: {NO_PYODIDE}")

@@ -21,8 +21,9 @@
   const put = (box, element) => box.querySelector(".cell_input").append(element);
   const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-  if (location.protocol === "file:") {
-    // A browser gives a page from disk no worker and no .wasm file.
+  if (location.protocol === "file:" || globalThis.courseWithoutPython) {
+    // A browser gives a page from disk no worker and no .wasm file; a copy of the site may leave
+    // Python out.
     put(boxes[0], make("p", "rl-run-note d-print-none",
       "Cells of this page can be edited and run where the site is served " +
       "(python3 course.py serve), and in JupyterLab (python3 course.py lab)."));

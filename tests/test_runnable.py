@@ -25,7 +25,6 @@ from roofline import loopnest, ops
 
 DAYS = [path for path in book_pages() if path.suffix == ".ipynb"
         and runnable.PAGES.fullmatch(path.relative_to(ROOT).with_suffix("").as_posix())]
-NO_PYODIDE = "Pyodide is not here: python _ext/pyodide_files.py fetches it"
 
 
 def name(path) -> str:
@@ -444,13 +443,6 @@ def test_no_code_of_a_cell_becomes_markup(tmp_path, monkeypatch):
 
 
 # --- in Chromium -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def pyodide():
-    """Pyodide's files are here. Skips without them; in CI that is a failure."""
-    if not pyodide_files.folder().is_dir():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(NO_PYODIDE)
 
 
 RUN_ALL = """async ({script, library, pages}) => {
