@@ -610,7 +610,7 @@
     const title = document.querySelector("article h1") ?? document.querySelector("main h1, h1");
     line = make("p", {});
     notices = make("div", { role: "status" });
-    actions = make("div", { class: "rl-kept-actions" },
+    actions = make("div", { class: "rl-progress-actions" },
       button("Export", () => {
         download();
       }),
@@ -621,10 +621,11 @@
       // It follows the reader down the page until told not to.
       button("Leave this at the top", ({ target }) => {
         target.hidden = true;
-        target.closest(".rl-kept").classList.remove("rl-kept-pinned");
+        target.closest(".rl-progress-line").classList.remove("rl-progress-pinned");
       }));
     actions.hidden = true;
-    const all = make("div", { class: "rl-kept d-print-none mathjax_ignore tex2jax_ignore" }, line, notices, actions);
+    const classes = "rl-progress-line d-print-none mathjax_ignore tex2jax_ignore";
+    const all = make("div", { class: classes }, line, notices, actions);
     if (title) title.after(all);
     else document.body.prepend(all);
   }
@@ -680,10 +681,10 @@
         notices.dataset.text = said.join("\n");
         notices.replaceChildren(...said.map((one) => make("p", {}, one)));
         actions.lastChild.hidden = false;
-        line.parentElement.classList.toggle("rl-kept-pinned", troubles.size > 0);
+        line.parentElement.classList.toggle("rl-progress-pinned", troubles.size > 0);
       }
       actions.hidden = !troubles.size;
-      line.parentElement.classList.toggle("rl-kept-trouble", troubles.size > 0);
+      line.parentElement.classList.toggle("rl-progress-trouble", troubles.size > 0);
     }
     if (block) drawBlock();
   }
@@ -827,7 +828,7 @@
     });
     confirm.replaceChildren(make("p", { id: "rl-progress-ask" }, `Erase ${what} from this device `
       + `(${n === 1 ? "1 entry" : `${n} entries`})? It can be undone until you leave this page.`),
-    make("div", { class: "rl-kept-actions" }, yes, no));
+    make("div", { class: "rl-progress-actions" }, yes, no));
     confirm.hidden = false;
     no.focus();
   }
@@ -863,7 +864,8 @@
   async function take(file) {
     try {
       if (file.size > LARGEST_FILE) {
-        throw new NotKept(`expected at most ${LARGEST_FILE / 1e6} MB, got ${(file.size / 1e6).toFixed(1)} MB`);
+        throw new NotKept(`expected at most ${LARGEST_FILE / 1e6} MB, got `
+          + `${(file.size / 1e6).toFixed(1)} MB`);
       }
       let text;
       try {
@@ -915,7 +917,7 @@
         button("Export", () => say(`Exported: ${download()} is in your downloads.`)),
         make("div", {}, make("label", { for: file.id }, "Import a file"), file),
         make("div", {}, make("label", { for: which.id }, "Erase"), which, erase)),
-      confirm, says, make("div", { class: "rl-kept-actions" }, undo));
+      confirm, says, make("div", { class: "rl-progress-actions" }, undo));
     for (const day of days()) open(day);
     try {
       storage();

@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from pages import ROOT
+from pages import ROOT, book_pages
 
-from roofline import problems
+from roofline import figures, problems
 
 AXE = (ROOT / "tests/vendor/axe-core/axe.min.js").read_text()
 SCRIPT = ROOT / "assets/progress.js"
@@ -81,11 +81,11 @@ class Course:
         return self.page.evaluate("(day) => courseProgress.get(day)", day)
 
     def line(self) -> str:
-        return self.page.inner_text(".rl-kept > p")
+        return self.page.inner_text(".rl-progress-line > p")
 
     def notices(self) -> str:
         self.page.evaluate("() => new Promise((done) => setTimeout(done))")
-        return "\n".join(self.page.locator(".rl-kept [role=status]").all_inner_texts())
+        return "\n".join(self.page.locator(".rl-progress-line [role=status]").all_inner_texts())
 
     def stored(self) -> dict[str, str]:
         return self.page.evaluate("""() => Object.fromEntries(
@@ -136,7 +136,8 @@ class Course:
         self.page.click(f".rl-progress-confirm button:text-is('Erase {what}')")
 
 
-def write(path: Path, ids, *, edition=None, practice=False, head="", dark=False, off=()) -> Path:
+def write(path: Path, ids, *, edition=None, practice=False, head="", body="", dark=False,
+          off=()) -> Path:
     def elements(ids) -> str:
         return "".join(f'<div class="rl" data-kind="{"guess" if "open" in id else "form"}" '
                        f'data-id="{id}"><input aria-label="{id}"></div>' for id in ids)
@@ -153,7 +154,7 @@ def write(path: Path, ids, *, edition=None, practice=False, head="", dark=False,
         f"a {{ color: inherit }}</style>{head}"
         f'<link rel="stylesheet" href="{(ROOT / "_static/course.css").as_uri()}">'
         f'<script defer src="{SCRIPT.as_uri()}"></script></head><body><main><h1>Test</h1>'
-        f"<p>Before.</p>{elements(ids)}"
+        f"<p>Before.</p>{elements(ids)}{body}"
         f'<div data-rl-progress="off">{elements(off)}</div>'
         + ('<div id="rl-progress"><p>Where scripts run, a table stands here.</p></div>'
            if practice else "")
@@ -329,8 +330,8 @@ def test_two_tabs_do_not_overwrite_each_other(course):
 
 def wait_line(page: Course, text: str) -> None:
     page.page.wait_for_function(
-        "(text) => document.querySelector('.rl-kept > p').textContent.includes(text)", arg=text,
-        timeout=5000)
+        "(text) => document.querySelector('.rl-progress-line > p').textContent.includes(text)",
+        arg=text, timeout=5000)
 
 
 def test_an_open_tab_shows_what_another_one_answers(course):
@@ -422,7 +423,7 @@ def test_a_write_that_fails_is_told_and_made_good(course, init, reason):
     assert page.notices() == f"Not kept: {reason}. {STAYS}"
     assert page.line().startswith("On this page: 1 of 2 questions right")
     assert page.get()["form"]["day5.traffic"]["data"] == said()  # in memory
-    exported = json.loads(page.export(".rl-kept"))
+    exported = json.loads(page.export(".rl-progress-line"))
     assert exported["days"]["day5"]["form"]["day5.traffic"]["data"] == said()
     page.page.evaluate("globalThis.broken = false")
     page.say("day5.open-roof", guessed())  # the next answer takes the others with it
@@ -431,12 +432,22 @@ def test_a_write_that_fails_is_told_and_made_good(course, init, reason):
     else:
         assert page.notices() == "Kept: all answers of this page are on this device now."
     assert page.line().startswith("Kept on this device: 1 of 2 questions right, 1 of 1 prediction")
-    assert not page.page.is_visible(".rl-kept button")
+    assert not page.page.is_visible(".rl-progress-line button")
     page.page.reload()
     assert page.given("day5.traffic") == [said()]
     assert page.given("day5.tiles") == [said(False)]
     assert page.given("day5.open-roof", "guess") == [guessed()]
     assert page.notices() == ""
+
+
+def test_a_write_that_came_out_wrong_once_leaves_what_was_there(course):
+    once = GARBLES.replace("return set", "globalThis.broken = false; return set")
+    page = course(init=once)
+    page.say("day5.tiles", said(False))
+    before = page.stored()
+    page.page.evaluate("globalThis.broken = true")
+    page.say("day5.traffic", said())
+    assert "did not read back the same" in page.notices() and page.stored() == before
 
 
 def test_try_again_is_a_button_too(course):
@@ -483,7 +494,7 @@ def test_storage_that_may_not_be_touched(course):
     assert page.notices() == f"{why} {STAYS}"
     page.say("day5.traffic", said())
     assert "On this page: 1 of 2 questions right" in page.line()
-    assert json.loads(page.export(".rl-kept"))["days"]["day5"]["solved"]
+    assert json.loads(page.export(".rl-progress-line"))["days"]["day5"]["solved"]
     page.page.evaluate("globalThis.allowed = true")
     page.say("day5.tiles", said(False))
     assert "Kept on this device" in page.line()
@@ -501,10 +512,10 @@ def test_a_page_without_an_origin_has_no_storage_and_works(visit, tmp_path):
                      f'srcdoc="{html.escape(inner)}"></iframe>')
     seen = visit(outer.as_uri())
     frame = seen.page.frames[1]
-    frame.wait_for_selector(".rl-kept-trouble")
-    assert "(SecurityError)" in frame.inner_text(".rl-kept [role=status]")
+    frame.wait_for_selector(".rl-progress-trouble")
+    assert "(SecurityError)" in frame.inner_text(".rl-progress-line [role=status]")
     frame.evaluate("(data) => at('form', 'day5.traffic').say(data)", said())
-    assert "1 of 2 questions right" in frame.inner_text(".rl-kept > p")
+    assert "1 of 2 questions right" in frame.inner_text(".rl-progress-line > p")
 
 
 @pytest.mark.parametrize("value", ["null", "undefined"])
@@ -608,7 +619,7 @@ def test_what_can_be_neither_read_nor_set_aside_stays_untouched(course, init):
     assert "it is left as it is" in page.notices() and STAYS in page.notices()
     assert page.given("day5.tiles") == [said(False, "5 GB")]  # what can be read is shown
     assert "1 of 2 questions right" in page.line()
-    exported = json.loads(page.export(".rl-kept"))
+    exported = json.loads(page.export(".rl-progress-line"))
     assert {"key": DAY5, "text": text} in exported["texts"]
     page.page.evaluate("globalThis.broken = false")
     page.say("day5.open-roof", guessed())
@@ -632,7 +643,7 @@ def test_a_newer_edition_s_day_is_read_only(course):
     page.say("day5.traffic", said())
     assert page.stored() == {DAY5: text}
     assert page.notices() == f"{newer} {STAYS}" and "1 of 2 questions right" in page.line()
-    exported = json.loads(page.export(".rl-kept"))
+    exported = json.loads(page.export(".rl-progress-line"))
     assert exported["texts"] == [{"key": DAY5, "text": text}]
     assert exported["days"]["day5"]["form"]["day5.traffic"]["data"] == said()
 
@@ -791,7 +802,7 @@ def test_a_table_of_the_days(course):
 def test_nothing_kept_yet(course):
     page = practice(course)
     assert "Nothing is kept on this device yet." in page.page.inner_text(".rl-progress")
-    assert page.stored() == {} and page.page.locator(".rl-kept").count() == 0
+    assert page.stored() == {} and page.page.locator(".rl-progress-line").count() == 0
     assert json.loads(page.export())["days"] == {}
 
 
@@ -799,7 +810,7 @@ def test_without_script_the_page_says_what_stands_there(course, visit, tmp_path)
     path = write(tmp_path / "plain.html", IDS, practice=True)
     page = visit(path.as_uri(), java_script_enabled=False).page
     assert "Where scripts run" in page.inner_text("#rl-progress")
-    assert page.locator(".rl-kept, button").count() == 0
+    assert page.locator(".rl-progress-line, button").count() == 0
     assert page.inner_text("main").startswith("Test\n\nBefore.")
 
 
@@ -1152,7 +1163,7 @@ def test_accessible(course, state, dark):
     page.page.evaluate(AXE)
     found = page.page.evaluate("() => axe.run({preload: false}).then((found) => found.violations)")
     assert not [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found]
-    assert (page.page.locator(".rl-kept-trouble").count() == 1) == (state == "trouble")
+    assert (page.page.locator(".rl-progress-trouble").count() == 1) == (state == "trouble")
 
 
 @pytest.mark.parametrize("width", [320, 1200])
@@ -1168,13 +1179,13 @@ def test_no_sideways_scroll(course, state, width):
 
 def test_the_line_is_one_line_and_trouble_stays_in_view(course):
     page = course((*IDS, *(f"day5.q{n}" for n in range(60))), init=QUOTA)
-    height = page.page.locator(".rl-kept").bounding_box()["height"]
+    height = page.page.locator(".rl-progress-line").bounding_box()["height"]
     assert height < 30
     page.page.evaluate("globalThis.broken = true")
     page.page.evaluate("scrollTo(0, document.body.scrollHeight)")
     page.say("day5.traffic", said())
     page.notices()
-    notice = page.page.locator(".rl-kept [role=status]")
+    notice = page.page.locator(".rl-progress-line [role=status]")
     assert 0 <= notice.bounding_box()["y"] < 100
     page.page.click("text=Leave this at the top")
     assert notice.bounding_box()["y"] < 0 and FULL in page.notices()
@@ -1183,7 +1194,7 @@ def test_the_line_is_one_line_and_trouble_stays_in_view(course):
 def test_not_in_print(course):
     page = course(practice=True, edition=EDITION, stored=FULL_WEEK)
     page.page.emulate_media(media="print")
-    assert not page.page.is_visible(".rl-kept")
+    assert not page.page.is_visible(".rl-progress-line")
     assert page.page.locator(".rl-progress :is(button, select, input):visible").count() == 0
     assert page.page.is_visible(".rl-progress table")
 
@@ -1234,3 +1245,150 @@ def test_the_script_asks_nobody_and_writes_no_markup():
     text = SCRIPT.read_text()
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|fetch\(|XMLHttp|import\(|cookie|"
                          r"\b(alert|confirm|prompt)\(|https?:", text)
+
+
+# --- with the course's own forms and pages --------------------------------------------------
+
+
+def fill(page, form: str, answers: dict[str, str]) -> None:
+    for name, answer in answers.items():
+        field = f"form[data-form-id='{form}'] input[name='{name}']"
+        if page.locator(field).first.get_attribute("type") == "radio":
+            page.check(f"{field}[value='{answer}']")
+        else:
+            page.fill(field, answer)
+    page.click(f"form[data-form-id='{form}'] button:text-is('Check')")
+
+
+def verdicts(page, form: str) -> list[tuple[str, str]]:
+    outputs = page.locator(f"form[data-form-id='{form}'] output[data-part]").all()
+    return [(one.get_attribute("data-kind"), one.text_content()) for one in outputs]
+
+
+def right(form: str, seed: int = 0) -> dict[str, str]:
+    return {part.name: part.answer for part in problems.ask(form, seed).parts}
+
+
+@pytest.mark.parametrize("form", [
+    next(id for id in problems.BANK if len(problems.ask(id).parts) > 2 and any(
+        getattr(part, "options", None) for part in problems.ask(id).parts)), "day5.traffic"])
+def test_a_form_comes_back_with_what_was_said_to_it(course, form):
+    """Variant, answers and verdicts, as they were."""
+    page = course((), body=figures.form(form))
+    page.page.click("button:text-is('Another one')")
+    fill(page.page, form, right(form, 1))
+    there = verdicts(page.page, form)
+    assert {kind for kind, _ in there} == {"right"}
+    question = page.page.inner_text(".rl-ask")
+    page.page.reload()
+    assert verdicts(page.page, form) == there and page.page.inner_text(".rl-ask") == question
+    assert page.line().startswith("Kept on this device: 1 of 1 question right.")
+    fill(page.page, form, dict.fromkeys(right(form), "banana") if form == "day5.traffic" else {})
+    assert page.line().startswith("Kept on this device: 1 of 1 question right.")
+
+
+def test_an_opened_worked_answer_of_a_form_is_noted(course):
+    page = course((), body=figures.form("day5.traffic"))
+    page.page.click("text=Worked answer")
+    page.page.click("text=Worked answer")
+    assert page.data("worked", "day5.traffic") == {"variant": 0}
+    assert "form" not in page.day()
+
+
+def test_a_prediction_comes_back_with_its_reveal(course):
+    parts = {"I": {"label": "intensity", "unit": "", "found": r"I = (\d+)"}}
+    body = (figures.prediction("day5.open-roof", parts, "I = 512", "result")
+            + '<div id="result"><details><summary>Result</summary>I = 512</details></div>')
+    page = course((), body=body)
+    page.page.fill(".rl-predict-first input", "200")
+    page.page.click("text=Commit")
+    shown = page.page.inner_text(".rl-predict-first")
+    assert "512" in shown and "200" in shown
+    page.page.reload()
+    assert page.page.inner_text(".rl-predict-first") == shown
+    assert page.page.locator("#result details").evaluate("(details) => details.open")
+    assert page.line().startswith("Kept on this device: 1 of 1 prediction made.")
+
+
+def test_answers_of_another_edition_do_not_break_a_form(course):
+    """A variant, a part and a choice that this edition does not have."""
+    odd = {"variant": 4711, "answers": {"gone": "5 s", "Q": "<b>"}, "kinds": {"gone": "right"},
+           "right": True}
+    page = course((), body=figures.form("day5.traffic"),
+                  stored={DAY5: day_text(form={"day5.traffic": entry(odd)})})
+    assert page.notices() == "" and page.data("form", "day5.traffic") == odd
+    fill(page.page, "day5.traffic",
+         right("day5.traffic", int(page.page.get_attribute("form", "data-variant"))))
+    assert {kind for kind, _ in verdicts(page.page, "day5.traffic")} == {"right"}
+
+
+def asked(path: Path) -> tuple[list[str], list[str]]:
+    """Ids of the forms and of the predictions of a page."""
+    cells = json.loads(path.read_text())["cells"] if path.suffix == ".ipynb" else []
+    marks = [cell["metadata"].get("roofline", {}) for cell in cells]
+    return ([mark["form"] for mark in marks if "form" in mark],
+            [mark["predict"]["id"] for mark in marks if "predict" in mark])
+
+
+@pytest.mark.parametrize("path", book_pages(), ids=lambda path: path.stem)
+def test_every_page_keeps_progress_before_its_forms_run(path, site):
+    text = (site / path.relative_to(ROOT).with_suffix(".html")).read_text()
+    head, body = text.split("</head>")
+    assert re.search(r'<script defer="defer" src="[^"]*_static/progress\.js', head)
+    assert 'type="module"' not in head and "rl-progress-line" not in body
+
+
+@pytest.mark.parametrize("served", [True, False], ids=["served", "from disk"])
+def test_a_page_of_the_book_keeps_what_is_answered(served, site, address, visit):
+    path = ROOT / "day5/reuse.ipynb"
+    ids, guesses = asked(path)
+    url = f"{address}/day5/reuse.html" if served else (site / "day5/reuse.html").as_uri()
+    seen = visit(url)
+    page = Course(seen.page)
+    total = f"of {len(set(ids))} questions right"
+    if guesses:
+        total += f", 0 of {len(guesses)} prediction{'s' * (len(guesses) > 1)} made"
+    assert page.line() == f"Kept on this device: 0 {total}. Practice and progress"
+    fill(seen.page, ids[0], right(ids[0]))
+    fill(seen.page, ids[1], {name: text for name, text in right(ids[1]).items()})
+    first = verdicts(seen.page, ids[0])
+    seen.page.reload()
+    assert verdicts(seen.page, ids[0]) == first
+    assert page.line() == f"Kept on this device: 2 {total}. Practice and progress"
+    assert set(page.day()["solved"]) == {ids[0], ids[1]}
+    assert not seen.complaints
+
+
+def test_the_line_leads_to_the_page_of_practice_and_progress(site, address, visit):
+    seen = visit(f"{address}/day5/reuse.html")
+    first = asked(ROOT / "day5/reuse.ipynb")[0][0]
+    fill(seen.page, first, right(first))
+    seen.page.click(".rl-progress-line a")
+    seen.page.wait_for_selector(".rl-progress table")
+    page = Course(seen.page)
+    totals = {}
+    for path in book_pages():
+        for kind, ids in zip(("form", "guess"), asked(path), strict=True):
+            for id in ids:
+                totals.setdefault(id.split(".")[0], {"form": set(), "guess": set()})[kind].add(id)
+    rows = page.table()
+    names = {**{f"day{n}": f"Day {n}" for n in range(1, 8)}, "vjepa2": list(rows)[-1]}
+    assert list(rows) == list(names.values())
+    for day, name in names.items():
+        right_, tried, made, practised, _ = rows[name]
+        assert (right_, tried, practised) == (
+            f"{day == 'day5':d} of {len(totals[day]['form'])}", f"{day == 'day5':d}", "0")
+        assert made == f"0 of {len(totals[day]['guess'])}"
+    file = page.export()
+    page.erase()
+    assert page.table()["Day 5"][1] == "0"
+    page.import_(file)
+    seen.page.go_back()
+    seen.page.wait_for_selector(".rl-progress-line")
+    wait_line(page, "1 of")
+    assert {kind for kind, _ in verdicts(seen.page, first)} == {"right"}
+    assert not seen.complaints
+
+
+def test_pages_without_questions_have_no_line(site, address, visit):
+    assert visit(f"{address}/glossary.html").page.locator(".rl-progress-line").count() == 0
