@@ -1,4 +1,8 @@
-"""The built book as a reader meets it: in Chromium, with everything beyond the site blocked."""
+"""The built book as a reader meets it: in Chromium, with everything beyond the site blocked.
+
+What pages load and weigh, where their links lead, and every form. How they look, and whom they
+reach: test_looks.py.
+"""
 
 import gzip
 import hashlib
@@ -10,46 +14,21 @@ from pathlib import Path
 
 import pytest
 from pages import ROOT, book_pages
+from visits import AXE, PAGES, PHONE, forms, settle, url, violations  # noqa: F401  # others' too
 
 from roofline import problems
 from roofline.check import Choice, Part, WrongAnswer
 
-PAGES = [page.relative_to(ROOT).with_suffix("").as_posix() for page in book_pages()]
-PHONE = {"width": 390, "height": 844}
-MODES = {"light": {"color_scheme": "light"}, "dark": {"color_scheme": "dark"},
-         "phone": {"viewport": PHONE}}
-AXE = (ROOT / "tests/vendor/axe-core/axe.min.js").read_text()
-
-
-def url(address: str, page: str) -> str:
-    return f"{address}/{page}.html"
-
-
-def settle(page) -> None:
-    """Wait until math is set and live figures have drawn."""
-    page.evaluate("() => window.MathJax?.startup?.promise?.then(() => true) ?? true")
-
-
-def violations(page) -> list[str]:
-    """What axe finds serious or critical, every fold open."""
-    page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
-    page.evaluate(AXE)
-    found = page.evaluate("() => axe.run().then((result) => result.violations)")
-    return [f"{v['id']}: {v['help']}: " + " | ".join(n["html"][:200] for n in v["nodes"][:3])
-            for v in found if v["impact"] in ("serious", "critical")]
-
 
 @dataclass
 class Look:
-    """What a first visit shows: complaints, formulas written, drawn and failed, theme, packed
-    bytes by address, and violations.
+    """What a first visit shows: complaints; formulas written, drawn and failed; packed bytes by
+    address.
     """
 
     complaints: list[str]
     math: tuple[int, int, int]
-    theme: str
     packed: dict[str, int]
-    violations: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +48,7 @@ def look(looks, address, visit) -> Callable[[str], Look]:
 
 def first_visit(page: str, address: str, visit) -> Look:
     bodies = {}
-    seen = visit("about:blank", **MODES["light"])
+    seen = visit("about:blank")
     seen.page.on("response", lambda r: bodies.setdefault(r.url, r))
     seen.page.goto(url(address, page))
     settle(seen.page)
@@ -77,7 +56,6 @@ def first_visit(page: str, address: str, visit) -> Look:
     written, drawn, failed = (
         seen.page.evaluate(f"() => document.querySelectorAll('{what}').length")
         for what in (".math", "mjx-container", "mjx-merror"))
-    theme = seen.page.evaluate("() => document.documentElement.dataset.theme")
     seen.page.wait_for_load_state("networkidle")
     packed = {}
     # Reading a body lets a late response come in; it counts too.
@@ -86,7 +64,7 @@ def first_visit(page: str, address: str, visit) -> Look:
             body = bodies[u].body()
             packed[u] = len(body if u.endswith((".woff", ".woff2", ".png"))
                             else gzip.compress(body, 6))
-    return Look(complaints, (written, drawn, failed), theme, packed, violations(seen.page))
+    return Look(complaints, (written, drawn, failed), packed)
 
 
 @pytest.mark.parametrize("folder", ["assets/vendor/mathjax", "tests/vendor/axe-core"])
@@ -122,20 +100,6 @@ def test_every_icon_is_drawn(address, visit):
     assert len(paths) >= 8 and all(len(path) > 20 for path in paths)
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("mode", MODES)
-def test_page_is_accessible(page, mode, address, visit, look):
-    if mode == "light":
-        theme, bad = look(page).theme, look(page).violations
-    else:
-        opened = visit(url(address, page), **MODES[mode]).page
-        settle(opened)
-        theme = opened.evaluate("() => document.documentElement.dataset.theme")
-        bad = violations(opened)
-    assert theme == ("dark" if mode == "dark" else "light")
-    assert not bad, "\n".join(bad)
-
-
 @pytest.mark.parametrize("side", ["primary", "secondary"])
 def test_both_menus_open_on_a_phone(side, address, visit):
     """Site navigation and page contents: the theme hides both on a phone behind a button."""
@@ -168,22 +132,6 @@ def test_first_uses_link_to_the_glossary(address, visit):
     for href in targets:
         assert href.startswith("../glossary.html#term-")
         assert entries.locator(f"[id='{href.partition('#')[2]}']").count() == 1, href
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_no_sideways_scroll_on_the_narrowest_phone(page, address, visit):
-    opened = visit(url(address, page), viewport={"width": 320, "height": 640}).page
-    settle(opened)
-    opened.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
-    wide = opened.evaluate("""() => document.documentElement.scrollWidth <= innerWidth ? [] :
-        [...document.querySelectorAll('article *')].filter((e) =>
-            e.getBoundingClientRect().right > innerWidth + 1 &&
-            ![...function* (n) { while ((n = n.parentElement)) yield n; }(e)].some((n) =>
-                ['auto', 'scroll', 'hidden'].includes(getComputedStyle(n).overflowX) &&
-                n.tagName !== 'BODY' && n.tagName !== 'HTML'))
-        .slice(0, 5).map((e) => e.outerHTML.slice(0, 160))""")
-    scroll = opened.evaluate("() => document.documentElement.scrollWidth")
-    assert scroll <= 320, f"{scroll} px wide; sticking out: {wide}"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -260,13 +208,6 @@ DRIVE = """([id, rounds]) => {
         return {parts: Object.fromEntries(says), left: form.querySelector('.rl-left').textContent};
     });
 }"""
-
-
-def forms(page: Path) -> list[str]:
-    if page.suffix != ".ipynb":
-        return []
-    return [form for cell in json.loads(page.read_text())["cells"]
-            if (form := cell["metadata"].get("roofline", {}).get("form"))]
 
 
 def attempts(part) -> list[str]:
