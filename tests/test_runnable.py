@@ -5,6 +5,7 @@ import http.server
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -440,6 +441,15 @@ def test_no_code_of_a_cell_becomes_markup(tmp_path, monkeypatch):
     assert head.count("<") == 2 and scripts == ["run.js"]
     data = json.loads(head.partition(">")[2].rpartition("<")[0])
     assert data["cells"] == ["a = '</script><b>'"] and data["places"] == [0]
+
+
+def test_a_built_page_marks_the_cells_it_offers(pyodide, site):
+    for path in DAYS:
+        text = (site / f"{name(path)}.html").read_text()
+        data = re.search(r'<script type="application/json" id="rl-cells">(.*?)</script>', text)
+        places = json.loads(data[1])["places"] if data else []
+        assert len(re.findall(r'class="[^"]*\brl-runs\b', text)) == len(places), path
+        assert len(places) == len(runnable.offered(path)[1]), path
 
 
 # --- in Chromium -----------------------------------------------------------------------------
