@@ -5,6 +5,7 @@
   python3 course.py test      set up, run every test (arguments go to pytest: test -k units)
   python3 course.py lab       JupyterLab on copies of the notebooks in work/lab/
   python3 course.py build     the book only, into _build/html
+  python3 course.py pdf       the whole book for paper (needs Chromium; --paper A4 or Letter)
   python3 course.py refresh   run every notebook and rewrite its stored outputs
   python3 course.py fuzz      the long random tests
   python3 course.py bench     the benchmarks
@@ -251,9 +252,10 @@ def clean() -> None:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(usage="python3 course.py COMMAND", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["serve", "test", "lab", "build", "refresh", "fuzz",
-                                            "bench", "clean"], metavar="COMMAND")
+    parser.add_argument("command", choices=["serve", "test", "lab", "build", "pdf", "refresh",
+                                            "fuzz", "bench", "clean"], metavar="COMMAND")
     parser.add_argument("--port", type=int, help="where serve (8000) and lab (8888) listen")
+    parser.add_argument("--paper", choices=["A4", "Letter"], default="A4", help="of the PDF")
     options, rest = parser.parse_known_args(arguments)
     command = options.command
     if rest and command not in ("test", "fuzz", "bench", "refresh"):
@@ -263,14 +265,18 @@ def main(arguments: list[str]) -> int:
         return 0
     with alone():
         set_up()
-        if command in ("serve", "build", "test"):
+        if command == "pdf" and run(PYTHON, "_ext/pdf.py", "--probe"):
+            return 1  # it has said why, before minutes of building
+        if command in ("serve", "build", "test", "pdf"):
             run(PYTHON, "_ext/pyodide_files.py", show=say)  # for cells that run inside a page
-        if command in ("serve", "build"):
+        if command in ("serve", "build", "pdf"):
             build()
     if command == "serve":
         serve(options.port or 8000)
     elif command == "lab":
         lab(options.port or 8888)
+    elif command == "pdf":
+        return run(PYTHON, "_ext/pdf.py", "--paper", options.paper)
     elif command == "refresh":
         return run(PYTHON, "_ext/refresh.py", *rest)
     elif command != "build":
