@@ -145,6 +145,15 @@ def test_the_script_makes_no_markup_and_fetches_nothing():
 
 # --- the schedule against a model ----------------------------------------------------------
 
+def test_the_page_says_the_schedule_of_the_script():
+    source, says = (ROOT / "assets/practice.js").read_text(), (ROOT / "practice.md").read_text()
+    says = " ".join(says.split())
+    assert "const SIZE = 6, BACK = 2, WAITS = [0, 1, 2, 4, 8, 16];" in source
+    *days, last = [str(wait) for wait in WAITS if wait]
+    assert WAITS[0] == 0 and f"the same day, then after {', '.join(days)} and {last} days." in says
+    assert len(WAITS) == 6 and "moves up one of six boxes" in says
+    assert "about six questions" in says and "about a third come back from earlier days" in says
+
 
 def number(text: str) -> int:
     """FNV-1a of the text, then mixed; 32 bits."""
