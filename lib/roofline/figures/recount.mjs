@@ -26,7 +26,8 @@ function render({ model, el }) {
   const live = model.get("live") ?? {};
   const listed = settings.filter((one) => one.listed);
   const state = { at: { ...model.get("start") }, revealed: false, choice: "" };
-  let channel = null, version = live.version, waiting = null, next = null, asked = 0, last = null;
+  let channel = null, version = live.version, waiting = null, next = null, asked = 0, last = null,
+    news = "";
 
   // --- what is counted -------------------------------------------------------------------------
 
@@ -238,7 +239,8 @@ function render({ model, el }) {
       say(["This one was not counted, and its kernel is gone. Run this cell again."]);
       return;
     }
-    say(summary(last, now), aloud);
+    say([...(news ? [strong(news)] : []), ...summary(last, now)], aloud);
+    news = "";
     if (now.Q) last = now;
   }
   function update() {
@@ -308,25 +310,19 @@ function render({ model, el }) {
     const { at, quiet, since } = waiting, following = next;
     waiting = next = null;
     if (message.count) {
-      const changed = message.version !== version;
+      const changed = message.version !== version, current = key(at) === key(state.at);
       if (changed) {  // all that is shown was counted from another source
         known.clear();
         el.querySelector(".rl-tables")?.remove();
+        news = `${message.source} was edited, and is counted as it is now. `;
+        last = null;
       }
       version = message.version;
       known.set(key(message.count.at), message.count);
-      if (changed) {
-        update();
-        // A figure that fills its list comes upon it, too.
-        if (key(at) !== key(state.at)) ask(state.at);
-        else if (!following) say([strong(`${message.source} was edited, and is counted as it is now. `),
-          ...summary(null, message.count)]);
-        if (message.count.Q && key(at) === key(state.at)) last = message.count;
-      } else if (quiet) {
-        update();
-      } else if (!following) {
-        settle();
-      }
+      if (current && !following && (changed || !quiet)) settle();
+      else update();
+      // It may come upon the edit while it fills its list.
+      if (changed && !current && !following) ask(state.at);
     } else if (!following) {
       known.delete(key(at));
       update();

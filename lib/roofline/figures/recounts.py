@@ -107,13 +107,13 @@ class Recount:
         """Raises ValueError for what cannot be shown."""
         known = {name for taken in self.takes for name in taken}
         for name, value in self.settings.items():
-            values = self.lists.get(name, [value])
+            values: list[Any] = self.lists.get(name, [value])
             if name not in known:
                 raise _wrong(f"{name}: no shape and no kernel of {', '.join(self.names)} has it; "
                              f"they have {', '.join(sorted(known)) or 'none of the settings'}")
-            if not values or len(set(values)) < len(values) or not (
-                        all(isinstance(v, int) and v > 0 for v in values)
-                    or all(type(v) is str for v in values)):
+            numbers = all(type(v) is int for v in values) and min(values, default=0) > 0
+            words = bool(values) and all(type(v) is str for v in values)
+            if len(set(values)) < len(values) or not (numbers or words):
                 raise _wrong(f"{name}: got {value!r}; expected whole numbers from 1 on, or words, "
                              "each once")
         for word in (word for shape in self.shapes for word in shape.split()):
