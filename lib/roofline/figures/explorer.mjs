@@ -468,7 +468,7 @@ function render({ model, el }) {
     return { node, body };
   };
   const arithmetic = folded("The arithmetic, with the numbers put in", true);
-  const figuresOf = folded("Where each number is from");
+  const figuresOf = folded("Where each number is from", true);
   const rivals = folded("Sources that disagree, and what lies below a roof");
   const code = folded("As Python");
   const compared = make("div", { class: "rl-compared" });
@@ -511,8 +511,9 @@ function render({ model, el }) {
     }
     return words;
   }
+  const roomOf = ({ buffers }, memory) => buffers && memory in buffers && figure(buffers[memory]).value;
   function fits(at, memory, n) {
-    const room = at.machine.buffers?.[memory], words = `${memory}: ${mebi(Number(n))}`;
+    const room = roomOf(at.machine, memory), words = `${memory}: ${mebi(Number(n))}`;
     if (!room) return `${words}. One core's ${memory} is what counts: choose one core to compare.`;
     return n <= BigInt(room) ? `${words} of ${mebi(room)}: fits.`
       : `${words} of ${mebi(room)}: does not fit, so no kernel moves these bytes.`;
@@ -521,8 +522,7 @@ function render({ model, el }) {
     const { machine } = at, own = [source(`${now.dtype} P`, at.P)];
     for (const r of at.roofs.slice(1)) own.push(source(r.key, r.figure));
     for (const [memory, room] of Object.entries(now.order.length ? machine.buffers ?? {} : {})) {
-      own.push(make("p", { class: "rl-source" }, make("b", {}, `${memory} = ${mebi(room)}`),
-        ", a core's: see the sheet of the chip"));
+      own.push(source(memory, figure(room)));
     }
     const here = order.machines.map((key) => machines[key]).filter((m) => m.chip === now.chip
       && now.dtype in m.peaks);
@@ -774,7 +774,7 @@ function render({ model, el }) {
     rivals.body.replaceChildren(...disagreeing(at));
     code.body.replaceChildren(make("pre", { tabindex: "0", "aria-label": "The call in Python" }, python(now)));
     const words = headline(at), spill = Object.entries(at.held).find(([memory, n]) =>
-      at.machine.buffers?.[memory] && n > BigInt(at.machine.buffers[memory]));
+      roomOf(at.machine, memory) && n > BigInt(roomOf(at.machine, memory)));
     if (spill) words.push(` ${fits(at, ...spill)}`);
     if (at.op.link !== "0" && !at.machine.levels.link) {
       words.push(" No link figure at this scope: its time is left out.");

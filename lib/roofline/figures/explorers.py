@@ -157,7 +157,8 @@ def _machine(m: Machine, figures: _Figures) -> dict[str, Any]:
         "ceilings": ceilings, "under": _under(m, ceilings, figures),
     }
     if neuron:
-        found["buffers"] = loopnest.buffers(m)
+        found["buffers"] = {name: figures.add(m.facts[f"{name.lower()}_bytes"])
+                            for name in loopnest.buffers(m)}
     return found
 
 
