@@ -13,7 +13,7 @@ const MOST = 2 ** 20;   // of a number that is typed
 const BARS = 18;
 const SOON = 300;       // ms without an answer, after which it says that it is counting
 const LATE = 3000;      // ms without a sign of the kernel
-const QUICK = 500;      // ms of a count, within which the others of the list are counted too
+const LIST = 3e5;       // instructions of all settings of the list that are counted unasked: 1 s
 const SHADES = [0.95, 0.62, 0.36, 0.2];
 
 const strong = (words) => make("strong", {}, words);
@@ -284,8 +284,7 @@ function render({ model, el }) {
       if (key(waiting.at) !== key(at)) send({ stop: true });
       return;
     }
-    const mine = waiting = { id: ++asked, at: { ...at }, quiet, taken: false, late: false,
-      since: performance.now() };
+    const mine = waiting = { id: ++asked, at: { ...at }, quiet, taken: false, late: false };
     next = null;
     update();
     send({ id: mine.id, count: mine.at });
@@ -307,7 +306,7 @@ function render({ model, el }) {
       waiting.taken = true;
       return;
     }
-    const { at, quiet, since } = waiting, following = next;
+    const { at, quiet } = waiting, following = next;
     waiting = next = null;
     if (message.count) {
       const changed = message.version !== version, current = key(at) === key(state.at);
@@ -329,7 +328,7 @@ function render({ model, el }) {
       say([strong("Not counted: "), message.error]);
     }
     if (following) ask(following.at, following.quiet);
-    else if (!waiting && message.count && performance.now() - since < QUICK) fill();
+    else if (!waiting && message.count && (message.count.instructions ?? 0) * list.length < LIST) fill();
     if (!waiting) update();
   }
   // Count what is missing of the list, one after the other, while nobody moves.
