@@ -393,7 +393,7 @@ _HEAD = """<!DOCTYPE html>
 </style>
 {mathjax}
 </head>
-<body class="bd-article mathjax_ignore tex2jax_ignore">
+<body class="mathjax_ignore tex2jax_ignore">
 """
 
 

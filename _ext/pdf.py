@@ -91,7 +91,7 @@ def printed(book: Path, browser: Any, paper: str) -> tuple[bytes, int]:
             route.abort()
 
     context.route("**/*", gate)
-    page.goto(book.as_uri(), wait_until="load", timeout=120_000)
+    page.goto(book.as_uri(), wait_until="load", timeout=300_000)
     page.evaluate("() => window.MathJax?.startup?.promise?.then(() => true) ?? true")
     unset = page.evaluate("() => document.querySelectorAll('.math:not(:has(mjx-container)), "
                           "mjx-merror').length")
