@@ -4,13 +4,14 @@ screen, the colors, the motion or the means of input.
 Each page is opened once in every mode; the tests read what was found there.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from pages import book_pages
-from visits import DESK, PAGES, PHONE, answer, forms, reveal, settle, url, violations
+from visits import DESK, PAGES, PHONE, answer, forms, reveal, settle, unfold, url, violations
 
 MODES = {"light": {"viewport": DESK},
          "dark": {"viewport": DESK, "color_scheme": "dark", "reduced_motion": "reduce"},
@@ -291,3 +292,111 @@ def test_drawings_stand_off_the_ground_in_high_contrast(page, look):
     ground, pale = look(page, "dark").found["pale"]
     assert ground < 0.2  # the emulation is on: a dark ground
     assert not pale
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+# What keys reach in a live figure, in their order; of a group of radios one.
+REACHED = """(figure) => [...figure.querySelectorAll(
+    "a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((node) =>
+    SHOWN(node) && !node.disabled && !(node.type === "radio" && [...figure.querySelectorAll(
+        `input[name="${node.name}"]`)].find((one) => one.checked || !figure.querySelector(
+        `input[name="${node.name}"]:checked`)) !== node))"""
+
+
+def kinds(site: Any) -> dict[str, str]:
+    """Each kind of live figure and the first page that has one."""
+    found: dict[str, str] = {}
+    for page in PAGES:
+        for kind in re.findall(r'rl-live"[^>]*data-module="(\w+)"',
+                               (site / f"{page}.html").read_text("utf-8")):
+            found.setdefault(kind, page)
+    return found
+
+
+def test_keys_reach_and_work_every_control_of_a_live_figure(site, address, visit):
+    """Tab goes through it in order and out again, both ways; arrows, Space and Enter do something
+    on each control; of every kind of figure, as it opens and revealed.
+    """
+    pages = kinds(site)
+    assert len(pages) >= 5
+    for kind, page in pages.items():
+        opened = visit(url(address, page), viewport=DESK).page
+        settle(opened)
+        unfold(opened)
+        opened.evaluate("(reached) => { window.reached = (0, eval)(reached); }",
+                        REACHED.replace("(figure) =>", f"(figure) => {{ {SHOWN} return")
+                        .rstrip() + "; }")
+        figure = opened.locator(f".rl-live[data-module={kind}]").first
+        for state in ("as it opens", "revealed"):
+            if state == "revealed" and not reveal(opened):
+                break
+            walk(opened, figure, f"{kind} on {page}, {state}")
+        work(opened, figure, f"{kind} on {page}")
+
+
+def walk(opened: Any, figure: Any, where: str) -> None:
+    """From before the figure through it, and back."""
+    count = figure.evaluate("""(figure) => {
+        window.all = reached(figure);
+        const before = document.createElement("button");
+        before.id = "before";
+        figure.before(before);
+        before.focus();
+        return all.length;
+    }""")
+    at = "() => all.indexOf(document.activeElement)"
+    for keys, order in (("Tab", [*range(count), -1]), ("Shift+Tab", [*reversed(range(count)), -1])):
+        seen = []
+        for _ in order:
+            opened.keyboard.press(keys)
+            seen.append(opened.evaluate(at))
+        assert seen == order, f"{where}, {keys}: {seen}"
+    assert opened.evaluate("() => document.activeElement.id") == "before", where
+    opened.evaluate("() => document.getElementById('before').remove()")
+
+
+def work(opened: Any, figure: Any, where: str) -> None:
+    """Every control answers its keys."""
+    opened.evaluate("""() => {
+        window.clicks = 0;
+        addEventListener("click", () => { clicks += 1; }, true);
+    }""")
+    state = """() => { const node = document.activeElement; return [node.value, node.checked,
+        node.getAttribute("aria-valuenow"), node.getAttribute("aria-valuetext"), clicks,
+        node.parentElement?.open, node.closest(".rl-live")?.textContent].join("|"); }"""
+    seen = figure.evaluate("(figure) => reached(figure).length")
+    for n in range(seen):
+        what = figure.evaluate("""(figure, n) => {
+            const node = reached(figure)[n];
+            if (!node) return "";
+            node.focus();
+            return node.matches("select") && node.options.length < 2 ? ""
+                : node.matches("[role=region], [role=group]") ? ""
+                : node.getAttribute("role") ?? (node.type === "text" ? "text" : node.tagName);
+        }""", n)
+        if not what:
+            continue
+        before = opened.evaluate(state)
+        for key in {"text": ["1"], "BUTTON": ["Enter"], "SUMMARY": ["Enter"], "A": ["Enter"]}.get(
+                what, ["ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp", "Space"]):
+            opened.keyboard.press(key)
+            if opened.evaluate(state) != before:
+                break
+        else:
+            pytest.fail(f"{where}: no key moves control {n}, a {what}")
+
+
+def test_the_skip_link_shows_and_leads_to_the_text(address, visit):
+    opened = visit(url(address, PAGES[1]), viewport=DESK).page
+    settle(opened)
+    opened.keyboard.press("Tab")
+    link = opened.locator(":focus")
+    assert link.text_content().strip() == "Skip to main content"
+    opened.wait_for_function("""() => {
+        const box = document.activeElement.getBoundingClientRect();
+        return box.top >= 0 && box.bottom <= innerHeight && box.height > 0;
+    }""")
+    opened.keyboard.press("Enter")
+    opened.keyboard.press("Tab")
+    assert opened.evaluate("() => Boolean(document.activeElement.closest('main'))")

@@ -58,7 +58,7 @@ function render({ model, el }) {
   // --- the bars --------------------------------------------------------------------------------
 
   const scene = make("svg:g", { "aria-hidden": "true" });
-  const svg = make("svg:svg", { role: "img", "aria-label": "Q of each setting that is counted" }, scene);
+  const svg = make("svg:svg", { role: "img" }, scene);
   const legend = make("p", { class: "rl-key" });
   const plot = make("div", { class: "rl-plot" }, svg, legend);
   let width = 640, shown = [];
@@ -96,6 +96,8 @@ function render({ model, el }) {
     });
     sized(svg, width, height);
     scene.replaceChildren(...parts);
+    svg.setAttribute("aria-label", `Bars of Q for the settings that are counted. ${shown.map((row) =>
+      `${describe(row.at)}: ${row.refused ? "refused" : row.tensors ? show(row.Q, "B") : "not yet"}`).join("; ")}`);
     const tensors = one?.tensors ? one.tensors.map(([name]) => name) : [];
     legend.replaceChildren(make("span", {}, "Each bar is Q:"), ...tensors.map((name, j) =>
       make("span", {}, make("i", { class: "rl-swatch", style: `opacity: ${SHADES[j % SHADES.length]}` }),

@@ -22,6 +22,7 @@ from .canvas import (
     CSS,
     INK,
     MARKS,
+    NARROW,
     WIDE,
     Axis,
     Canvas,
@@ -250,7 +251,9 @@ class _Roofline:
         for level, ridge in self.ridges.items():
             knee = (ridge, peak)
             if len(self.links) == 1:
-                c.label((f"ridge {_intensity(ridge)}",), c.around([knee])[0], leader=knee)
+                shown = _intensity(ridge)  # on a phone without its unit, which the axis has
+                c.label((f"ridge {shown.split()[0] if layout is NARROW else shown}",),
+                        c.around([knee])[0], leader=knee)
             else:  # each along its own drop line
                 c.label((f"{level} ridge {_intensity(ridge)}",),
                         c.along((ridge, floor), knee, prefer=0.1))
