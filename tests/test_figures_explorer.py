@@ -287,9 +287,10 @@ def test_text_and_tables_are_the_library_s():
     # V-JEPA 2's MLP: W = 4 B D F; Q = 2 (2 BD + 2 DF + 4 BF).
     W, Q = 4 * 2048 * 1024 * 4096, 2 * (2 * 2048 * 1024 + 2 * 1024 * 4096 + 4 * 2048 * 4096)
     assert f"W = {units.show(W, 'FLOP')}" in text and f"moves Q = {units.show(Q, 'B')}" in text
-    assert re.search(rf"Trainium2, one NeuronCore-v3 +bf16 +372 FLOP/B +210 FLOP/B +compute +"
-                     rf"{units.show(W / 78.6432e12, 's')} ", text)
-    assert re.search(r"^Desktop CPU of the worked example +fp32 +186 FLOP/B", text, re.M)
+    assert re.search(r"Trainium2, one NeuronCore-v3 +bf16 +78.64 TFLOP/s +375 GB/s +372 FLOP/B +"
+                     rf"210 FLOP/B +compute +{units.show(W / 78.6432e12, 's')} ", text)
+    assert re.search(r"^Desktop CPU of the worked example +fp32 +1.024 TFLOP/s +89.6 GB/s +186 ",
+                     text, re.M)
     assert "<" not in text and live._repr_html_() == figures.explorer()._repr_html_()
     assert max(map(len, repr(live).splitlines())) <= 98
     assert "W = 33.6 MFLOP" in uncut(figures.explorer("inf2", "Linear", B=1, D=4096, F=4096))

@@ -629,7 +629,8 @@ function render({ model, el }) {
     };
     typed.addEventListener("change", take);
     typed.addEventListener("keydown", (event) => { if (event.key === "Enter") take(); });
-    return { nodes: [make("label", { for: id }, make("b", {}, name), ` ${words}`), range, typed],
+    return { node: make("div", { class: "rl-size" }, make("label", { for: id }, make("b", {}, name),
+      ` ${words}`), range, typed),
       show() {
         range.value = nearest(get());
         range.setAttribute("aria-valuetext", get());
@@ -733,10 +734,10 @@ function render({ model, el }) {
       rowsOf = now.op;
       rows = op.sizes.map(([name, words, least, most]) => sizeRow(name, words, least, most,
         () => now.sizes[name], (size) => { now = { ...now, sizes: { ...now.sizes, [name]: size } }; }));
-      sizeRows.replaceChildren(...rows.flatMap(({ nodes }) => nodes));
-      const tiles = dims.map((dim) => sizeRow(dim, "step of its loop", 1, 2 ** 20, () => now.tiles[dim],
+      sizeRows.replaceChildren(...rows.map(({ node }) => node));
+      const tiles = dims.map((dim) => sizeRow(dim, "loop's step", 1, 2 ** 20, () => now.tiles[dim],
         (step) => { now = { ...now, tiles: { ...now.tiles, [dim]: step } }; }));
-      tileRows.replaceChildren(...tiles.flatMap(({ nodes }) => nodes));
+      tileRows.replaceChildren(...tiles.map(({ node }) => node));
       rows.push(...tiles);
       placed = namesOf(now.op).map((name, i) => choices(`${name} is held`, (at) =>
         change({ at: now.at.map((had, n) => (n === i ? Number(at) : had)) })));
@@ -829,6 +830,8 @@ function render({ model, el }) {
       restored(hash);
       if (!revealed) open(false);
       else update();
+      el.scrollIntoView();  // the link may stand far below
+      pick.op.node.querySelector("select").focus({ preventScroll: true });
     });
   }
   stage(el, setting, plot.node, controls, status, panel);

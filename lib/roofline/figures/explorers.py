@@ -84,7 +84,7 @@ def explorer(chip: str = "trn2", op: str = "MLP", *, scope: str = "", dtype: str
     return Live("explorer", data, "\n\n".join(_says(entry, whole, first, dtype, shown)), (
         (f"{_named(entry, shown, dtype)}: on each chip (derived)", _rows(machines, entry, shown)),
         ("What crosses, each operand once (derived)", _crossings(whole)),
-        ("The chips' numbers", _numbers(machines))),
+        (f"The numbers of {first.name.partition(', ')[0]}", _numbers(_scopes(chip)))),
         "an explorer of rooflines")
 
 
@@ -176,12 +176,13 @@ def _tiles(m: Machine, dtype: str) -> list[tuple[Spec, str, str]]:
         got = derate.matmul(m, **tile, dtype=dtype)
         rules = [rule for rule in got.rules if rule.name != "dtype"]
         if rules:
-            words = ", ".join(f"{name} = {value}" for name, value in tile.items())
+            words = ("a stationary load that is not hidden" if "load" in tile else
+                     "matmul tiles of " + ", ".join(f"{n} = {v}" for n, v in tile.items()))
             kind = "assumed" if any(rule.kind == "assumed" for rule in rules) else "derived"
             call = ", ".join([f'"{m.key}"', *(f"{n}={v!r}" for n, v in tile.items()),
                               f'dtype="{dtype}"'])
             found.append((Spec(got.rate, "FLOP/s", "; ".join(dict.fromkeys(
-                rule.source for rule in rules)), kind, f"matmul tiles of {words}: " + "; ".join(
+                rule.source for rule in rules)), kind, f"{words}: " + "; ".join(
                 rule.why for rule in rules)), "lower", f"derate.matmul({call}).rate"))
     return found
 
@@ -242,13 +243,14 @@ def _says(entry: Entry, op: Op, m: Machine, dtype: str, sizes: Mapping[str, int]
 
 def _rows(machines: Mapping[tuple[str, str], Machine], entry: Entry, sizes: Mapping[str, int]
           ) -> list[list[str]]:
-    rows = [["chip", "dtype", "I", "ridge", "binds", "T_best", "T_worst", "rate"]]
+    rows = [["chip", "dtype", "P", "BW", "I", "ridge", "binds", "T_best", "T_worst", "rate"]]
     for m in machines.values():
         dtype = next(d for d in ("bf16", *DTYPES) if d in m.peaks)
         op = entry.make(dtype, sizes)
         got = m.entitle((op.unfused if hasattr(op, "unfused") else op).algorithmic)
         ridge = units.show(got.ridge, "FLOP/B") if got.count.flops else "none"
-        rows.append([m.name, dtype, units.show(got.intensity, "FLOP/B"), ridge, got.binds,
+        rows.append([m.name, dtype, m.peaks[dtype].text, m.bandwidths[m.slow_link].text,
+                     units.show(got.intensity, "FLOP/B"), ridge, got.binds,
                      units.show(got.t_best, "s"), units.show(got.t_worst, "s"),
                      units.show(got.rate, "FLOP/s")])
     return rows
@@ -261,10 +263,10 @@ def _crossings(op: Op) -> list[list[str]]:
     return [*rows, ["Q", "", "", "", "", units.show(op.algorithmic.hbm_bytes, "B")]]
 
 
-def _numbers(machines: Mapping[tuple[str, str], Machine]) -> list[list[str]]:
+def _numbers(machines: Sequence[Machine]) -> list[list[str]]:
     """P of each dtype and each bandwidth; dtypes of one figure on one line."""
     rows = [["chip", "what", "value", "rivals", "kind", "from"]]
-    for m in machines.values():
+    for m in machines:
         same: dict[tuple[str, ...], list[str]] = {}
         for what, spec in (*((f"P, {d}", s) for d, s in m.peaks.items() if d in DTYPES),
                            *((f"BW, {level}", s) for level, s in m.bandwidths.items()
