@@ -135,6 +135,16 @@ WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [
             n.tagName !== "BODY" && n.tagName !== "HTML"))
     .slice(0, 5).map((e) => e.outerHTML.slice(0, 160))]"""
 
+# What is cut off at the edge of a form or a figure, and no scrolling brings it in.
+CUT = """() => [...document.querySelectorAll("article :is(.rl, .rl-figure)")].flatMap((box) => {
+    const edge = box.getBoundingClientRect().right + 2;
+    return [...box.querySelectorAll("p, table, td, th, dl, button, select, input, label, output")]
+        .filter((node) => node.checkVisibility() && node.getBoundingClientRect().right > edge &&
+            !node.closest(".rl-scroll, .rl-table, .rl-causes, pre"))
+        .slice(0, 2).map((node) => `${(node.getBoundingClientRect().right - edge).toFixed()} px: ` +
+            node.outerHTML.slice(0, 120));
+})"""
+
 # Letters of drawings, in px on the screen.
 TINY = """() => [...document.querySelectorAll("article svg text")].flatMap((text) => {
     if (!text.checkVisibility() || !text.textContent.trim()) return [];
@@ -205,20 +215,20 @@ def visited(page: str, mode: str, address: str, visit: Any) -> Look:
     look.violations += violations(opened, within=".rl", without=".worked, .rl-tables")
     find = {"light": {"untold": UNTOLD, "outline": OUTLINE, "unmarked": UNMARKED, "small": SMALL},
             "dark": {"moving": MOVING},
-            "phone": {"small": SMALL, "tiny": TINY, "wide": WIDE}}[mode]
+            "phone": {"small": SMALL, "tiny": TINY, "wide": WIDE, "cut": CUT}}[mode]
     for name, probe in find.items():
         look.found[name] = opened.evaluate(probe.replace("%SHOWN%", SHOWN))
     if mode == "light":  # letters twice as large
         opened.evaluate("() => { document.documentElement.style.fontSize = '200%'; }")
-        look.found["wide"] = opened.evaluate(WIDE)
+        look.found |= {"wide": opened.evaluate(WIDE), "cut": opened.evaluate(CUT)}
     if mode == "dark":
         opened.emulate_media(forced_colors="active", color_scheme="dark")
         look.found["pale"] = opened.evaluate(PALE)
     if mode == "phone":
         opened.set_viewport_size({"width": 320, "height": 640})
         opened.wait_for_timeout(100)  # live figures draw at the new width
-        look.found["wide"] += opened.evaluate(WIDE)
-        look.found["tiny"] += opened.evaluate(TINY)
+        for name in ("wide", "cut", "tiny"):
+            look.found[name] += opened.evaluate(find[name])
     look.complaints = seen.complaints
     return look
 
@@ -275,6 +285,7 @@ def test_targets_are_large_enough(page, mode, look):
 def test_no_sideways_scroll(page, mode, look):
     """On phones of 390 and 320 px, and on a desk with letters twice as large."""
     assert not look(page, mode).found["wide"]
+    assert not look(page, mode).found["cut"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -103,7 +103,7 @@ def table(rows: Sequence[Sequence[str]], caption: str) -> str:
 
     def cells(row: Sequence[str]) -> str:
         first, *rest = map(html.escape, row)
-        return f'<th scope="row">{first}</th>' + "".join(
+        return f'<th scope="row" data-of="{names[0]}">{first}</th>' + "".join(
             f'<td data-of="{name}">{cell}</td>' for name, cell in zip(names[1:], rest, strict=True))
 
     heads = "".join(f'<th scope="col">{name}</th>' for name in names)
