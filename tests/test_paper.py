@@ -264,7 +264,8 @@ def test_a_printed_page_shows_results_and_only_answers_that_were_open(address, v
     hidden = """(what) => [...document.querySelectorAll(what)].filter((e) =>
         !e.checkVisibility({contentVisibilityAuto: true}) || !e.getBoundingClientRect().height)
         .length"""
-    assert page.evaluate(hidden, "details.hide .cell_output") == 0
+    # What is opened for paper is laid out with the next frame.
+    page.wait_for_function(f"what => ({hidden})(what) === 0", arg="details.hide .cell_output")
     total = page.locator("details.worked").count()
     assert page.evaluate(hidden, "details.worked pre") == total - 1
     assert page.locator("text=All of them are at the end of the whole book").is_visible()
