@@ -1,6 +1,8 @@
-"""What each page of the built site weighs on its first load, compressed. Target: 1.2 MB.
+"""What each page of the built site weighs on its first load, compressed, and when it stands.
 
-Chromium opens every page with an empty cache; everything it asks for is gzipped and summed.
+Target: 1.2 MB. Chromium opens every page with an empty cache; everything it asks for is gzipped
+and summed. A second time the processor is slowed down four times, as a phone's: ms until the
+document is read (DOMContentLoaded), loaded, and its first live figure drawn.
 Run   pytest -m bench tests/bench/bench_pages.py -s
   or  python tests/bench/bench_pages.py [site folder, by default _build/html]
 """
@@ -58,6 +60,28 @@ def weigh(browser: Any, url: str) -> tuple[int, list[tuple[int, str]], list[str]
     return sum(parts.values()), heavy, foreign
 
 
+def stand(browser: Any, url: str) -> list[float]:
+    """ms to DOMContentLoaded, to load, to the first live figure (0: none), at a quarter speed."""
+    context = browser.new_context()
+    page = context.new_page()
+    context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    page.add_init_script("""
+        addEventListener("DOMContentLoaded", () => {
+            const drawn = () => document.querySelector(".rl-live[data-ready] :is(svg, canvas)");
+            const look = () => { if (drawn()) window.figureAt ??= performance.now(); };
+            new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
+            look();
+        });""")
+    page.goto(url, wait_until="networkidle")
+    times = page.evaluate("""() => {
+        const { domContentLoadedEventEnd, loadEventEnd } = performance.getEntriesByType(
+            "navigation")[0];
+        return [domContentLoadedEventEnd, loadEventEnd, window.figureAt ?? 0];
+    }""")
+    context.close()
+    return times
+
+
 def report(site: Path = SITE) -> None:
     if CHROMIUM is None or not site.is_dir():
         print(f"page weights left out: no {'Chromium' if CHROMIUM is None else 'built site'}")
@@ -75,8 +99,11 @@ def report(site: Path = SITE) -> None:
         for page in pages:
             total, heavy, foreign = weigh(
                 browser, f"http://127.0.0.1:{server.server_port}/{page}")
+            document, loaded, figure = stand(browser, f"http://127.0.0.1:{server.server_port}/{page}")
             most = ", ".join(f"{name} {size / 1e3:.0f} kB" for size, name in heavy[:3])
-            print(f"{page:28} {total / 1e6:5.2f} MB{' OVER' if total > LIMIT else ''}  {most}"
+            print(f"{page:28} {total / 1e6:5.2f} MB{' OVER' if total > LIMIT else ''} in "
+                  f"{len(heavy):2} requests; read {document:5.0f} ms, loaded {loaded:5.0f} ms"
+                  + (f", figure {figure:5.0f} ms" if figure else "") + f"; {most}"
                   + (f"  requests elsewhere: {len(foreign)}" if foreign else ""), flush=True)
         browser.close()
     server.shutdown()
