@@ -37,7 +37,7 @@
     constructor(box, place) {
       this.place = place;
       this.input = box.querySelector(".cell_input");
-      this.first = cells[place].trim().split("\n")[0];
+      this.title = cells[place].trim().split("\n")[0];
       this.code = this.out = null;
       this.bar = make("div", "rl-run d-print-none");
       this.go = make("button", "", "", {type: "button"});
@@ -57,7 +57,7 @@
 
     name(text) {
       this.go.textContent = text;
-      this.go.setAttribute("aria-label", `${text}: ${this.first}`);
+      this.go.setAttribute("aria-label", `${text}: ${this.title}`);
     }
 
     edit() {
@@ -65,7 +65,7 @@
       const hint = make("p", "rl-run-hint d-print-none", "Ctrl + Enter runs, Esc leaves the code.",
         {id: `rl-run-hint-${this.place}`});
       this.code = make("textarea", "rl-run-code d-print-none", "", {
-        "aria-label": `Code: ${this.first}`, "aria-describedby": hint.id, wrap: "off",
+        "aria-label": `Code: ${this.title}`, "aria-describedby": hint.id, wrap: "off",
         spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off"});
       this.code.value = cells[this.place];
       const fit = () => { this.code.rows = this.code.value.split("\n").length + 1; };
@@ -118,7 +118,7 @@
       last.append(text);
     }
 
-    first_(earlier, left) {
+    before(earlier, left) {
       const edited = earlier.filter((place) => now[place] !== cells[place]).length;
       this.notes = [];
       if (earlier.length)
@@ -167,20 +167,24 @@
     cell.status.textContent = `Starting Python in this page (${megabytes} MB from this site) …`;
     cell.load.value = 0;
     cell.load.hidden = false;
-    worker = new Worker(script, {type: "module"});
+    const mine = worker = new Worker(script, {type: "module"});
+    let up = false;
+    const fail = (why) => end(up ? `Python ended (${why}). The next run starts it again.`
+      : "Python could not be loaded from this site. The page reads without it.");
     worker.onmessage = ({data: said}) => {
+      if (worker !== mine) return; // what a stopped one had still said
       if (said.what === "loaded") busy.load.value = said.share;
       else if (said.what === "started") {
-        busy.load.hidden = true;
+        up = busy.load.hidden = true;
         busy.status.textContent = "Running …";
-      } else if (said.what === "first") busy.first_(said.earlier, said.left);
+      } else if (said.what === "first") busy.before(said.earlier, said.left);
       else if (said.what === "text") busy.text(said.text);
       else if (said.what === "done") busy.done(said.error, said.seconds);
-      else end(`Python ended (${said.why}). The next run starts it again.`);
+      else fail(said.why);
     };
     worker.onerror = (event) => {
       event.preventDefault();
-      end("Python could not be loaded from this site. The page reads without it.");
+      if (worker === mine) fail(event.message ?? "it gave no reason");
     };
     worker.postMessage({library, bytes});
   }

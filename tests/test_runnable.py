@@ -561,6 +561,7 @@ def test_a_reader_runs_edits_and_stops_cells(pyodide, address, visit):
     for code, error in [
         ('loopnest.Nest(matmul, "m128 q7")', "NestError: "),
         ("matmul.nothing", "AttributeError (line 1 of the cell): "),
+        ("def f():\n    return f()\nf()", "RecursionError (line 2 of the cell): "),
         ('ask("day1.overlap_2x").check(ratio=1.4, most=3)', "ratio: right.\nmost: not yet"),
     ]:
         count.code.fill(code)
@@ -606,6 +607,18 @@ def test_a_reader_runs_edits_and_stops_cells(pyodide, address, visit):
     assert nest.code.count() == 0 and nest.shown == ""
     assert nest.box.locator(".highlight pre").first.is_visible()
     assert not seen.complaints
+
+
+def test_without_its_files_a_click_says_so_and_the_page_goes_on(pyodide, address, visit):
+    seen = visit("about:blank")
+    seen.page.route("**/_static/python/*", lambda route: route.fulfill(status=404))
+    seen.page.goto(f"{address}/day5/reuse.html")
+    cell = Cell(seen.page, 0)
+    for text in ("Run here", "Run"):
+        cell.button(text).click()
+        cell.status.filter(has_text="could not be loaded from this site").wait_for()
+    assert cell.button("Run").get_attribute("aria-disabled") is None
+    assert seen.failed and all("/_static/python/" in what for what in seen.failed)
 
 
 def test_from_disk_a_word_says_where_cells_run(pyodide, site, visit):
