@@ -1,5 +1,6 @@
 """Cells that run inside the page: which are offered, what they give, and how Python gets there."""
 
+import doctest
 import hashlib
 import http.server
 import io
@@ -88,6 +89,12 @@ def test_names_that_a_statement_uses_and_binds(source, uses, binds):
     for node in inpage.ast.parse(source).body:
         reader.visit(node)
     assert (reader.uses, reader.binds) == (uses, binds)
+
+
+@pytest.mark.parametrize("module", [inpage, pyodide_files], ids=lambda module: module.__name__)
+def test_examples(module):
+    found = doctest.testmod(module)
+    assert found.attempted and not found.failed
 
 
 def lines(page: inpage.Page, place: int) -> list[str]:
