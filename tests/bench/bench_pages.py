@@ -72,7 +72,9 @@ def stand(browser: Any, url: str) -> list[float]:
             new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
             look();
         });""")
-    page.goto(url, wait_until="networkidle")
+    page.goto(url, wait_until="load")
+    page.wait_for_function("""() => performance.getEntriesByType("navigation")[0].loadEventEnd &&
+        (window.figureAt || !document.querySelector(".rl-live"))""", timeout=60_000)
     times = page.evaluate("""() => {
         const { domContentLoadedEventEnd, loadEventEnd } = performance.getEntriesByType(
             "navigation")[0];

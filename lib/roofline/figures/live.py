@@ -30,10 +30,13 @@ function mount() {{ for (const el of document.querySelectorAll({selector})) {{
   for (let n = 2, id = el.id; document.querySelector(`[id="${{el.id}}"]`) !== el; n++) {{
     el.id = `${{id}}.${{n}}`;
   }}
-  if (!document.querySelector('style[data-rl="{key}"]')) {{
+  // A sheet stands once on a page, whoever brings it: a shared one that came again would take back
+  // what a figure's own sheet says.
+  for (const [key, rules] of css) {{
+    if (document.querySelector(`style[data-rl="${{key}}"]`)) continue;
     const style = document.createElement("style");
-    style.dataset.rl = "{key}";
-    style.textContent = css;
+    style.dataset.rl = key;
+    style.textContent = rules;
     document.head.append(style);
   }}
   const own = JSON.parse(el.querySelector("script[type='application/json']").textContent);
@@ -81,14 +84,15 @@ def script(module: str, selector: str, shared: str = "{}") -> str:
     shared   JSON of what all of them need; each element's own JSON script wins
     """
     modules = _inlined(module)
-    sheets = [_HERE / f"{name}.css" for name in ("figures", *modules)]
-    css = "\n".join(sheet.read_text("utf-8") for sheet in sheets if sheet.is_file())
+    sheets = {name: _HERE / f"{name}.css" for name in ("figures", *modules)}
+    css = [(stable_id(name, rules), rules) for name, sheet in sheets.items() if sheet.is_file()
+           for rules in (sheet.read_text("utf-8"),)]
     source = "\n".join(_IMPORT.sub("", (_HERE / f"{name}.mjs").read_text("utf-8"))
                        for name in modules)
     source = re.sub(r"^export (?!default)", "", source, flags=re.MULTILINE)
     body = (f"const css = {to_json(css)};\nconst shared = {shared};\n"
             + source.replace("export default", "const figure =")
-            + _MOUNT.format(selector=to_json(selector), key=stable_id(module, css)))
+            + _MOUNT.format(selector=to_json(selector)))
     # In JavaScript "<\/" is "</" wherever that can occur: in strings and templates.
     return f'<script type="module">\n{body.replace("</", "<" + chr(92) + "/")}</script>\n'
 
