@@ -28,7 +28,7 @@ def page_with(visit, tmp_path, parts=PARTS, **context):
     write(path, '<script>window.told = []; document.addEventListener("rl", (e) => '
           'told.push(e.detail));</script>'
           + figures.prediction("day5.plain", parts, TEXT, "result-plain")
-          + '<div id="result-plain"><details><summary>Show</summary>'
+          + '<div id="result-plain"><details class="hide"><summary>Show</summary>'
           f'<pre style="white-space: pre-wrap">{TEXT}</pre></details></div>')
     seen = visit(path.as_uri(), **context)
     assert not seen.complaints
@@ -93,11 +93,34 @@ def test_a_guess_stands_beside_what_was_found(page):
     ("80", "14 % too low"),            # 13.1 / 93.1
     ("139", "49 % too high"),          # 45.9 / 93.1
     ("1", "93 times too low"), ("9310", "100 times too high"), ("12,000", "129 times too high"),
+    ("93.1e9", "over 1000 times too high: check its unit"),
 ])
 def test_how_far_off(page, mine, said):
     page.fill("input[name=I]", mine)
     page.click("text=Commit")
     assert rows(page)[0][3] == said
+
+
+@pytest.mark.parametrize(("mine", "row"), [
+    ("50", ["50 %", "2 times too high"]), ("0.5", ["0.5", "2 times too high"]),
+    ("25 %", ["25 %", "the same"]), ("1", ["1", "4 times too high"]),
+])
+def test_a_share_in_percent_or_as_a_fraction(page, mine, row):
+    page.fill("input[name=share]", mine)
+    page.click("text=Commit")
+    said = rows(page)[2]
+    assert [said[1], said[3]] == row
+
+
+def test_a_fold_inside_the_result_stays_as_it_is(visit, tmp_path):
+    path = tmp_path / "page.html"
+    write(path, figures.prediction("day5.plain", PARTS, TEXT, "r")
+          + '<div id="r"><details class="hide"><summary>Show</summary><details id="data">'
+          "<summary>Data</summary>x</details></details></div>")
+    page = visit(path.as_uri()).page
+    page.click("text=Skip")
+    assert page.locator("#r > details").get_attribute("open") == ""
+    assert page.locator("#data").get_attribute("open") is None
 
 
 def test_what_is_no_number_is_said_and_nothing_unfolds(page):
@@ -131,7 +154,7 @@ def test_a_guess_of_an_earlier_visit(visit, tmp_path, kept, open_):
     write(path, "<script>document.addEventListener('rl', (e) => e.detail.what === 'ready' && "
           f"e.detail.restore({json.dumps(kept)}));</script>"
           + figures.prediction("day5.plain", PARTS, TEXT, "r")
-          + '<div id="r"><details><summary>Show</summary>x</details></div>')
+          + '<div id="r"><details class="hide"><summary>Show</summary>x</details></div>')
     seen = visit(path.as_uri())
     assert not seen.complaints
     assert (seen.page.locator("#r details").get_attribute("open") == "") == open_

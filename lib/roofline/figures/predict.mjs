@@ -13,6 +13,7 @@ export function compared(mine, found) {
   const ratio = mine / found, percent = 100 * Math.abs(ratio - 1);
   if (percent < 0.5) return "within 0.5 %";
   const side = ratio > 1 ? "high" : "low";
+  if (Math.max(ratio, 1 / ratio) >= 1000) return `over 1000 times too ${side}: check its unit`;
   if (percent < 50) return `${few(percent)} % too ${side}`;
   return `${few(Math.max(ratio, 1 / ratio))} times too ${side}`;
 }
@@ -20,7 +21,7 @@ export function compared(mine, found) {
 function render({ model, el }) {
   const parse = parser(model), parts = model.get("parts"), id = el.dataset.guessId;
   const place = el.querySelector(".rl-fields"), title = el.querySelector(".rl-ask");
-  const result = document.getElementById(el.dataset.result)?.querySelectorAll("details") ?? [];
+  const result = document.getElementById(el.dataset.result)?.querySelectorAll("details.hide") ?? [];
   const fields = parts.map((part, i) => entry(part, `${el.id}-${i}`, model, parse));
   const status = make("p", { role: "status", class: "rl-left" });
   const commit = make("button", { type: "submit", class: "rl-main" }, "Commit");
@@ -30,13 +31,22 @@ function render({ model, el }) {
   const group = make("div", { role: "group", "aria-labelledby": title.id },
     ...fields.map((one) => one.node), make("div", { class: "rl-buttons" }, commit, skip), status);
 
-  function said({ part, read }, answer) {
+  // A number without its unit; of a share that is told in %, one above 1 is in % too.
+  const bare = ({ read }, answer) => read(answer).typed === "";
+  const percent = (one, answer) => one.part.found.endsWith("%") && bare(one, answer)
+    && one.read(answer).value > 1;
+  function said(one, answer) {
+    const { part } = one;
     if (!answer) return "no guess";
     if (part.kind === "choice") return part.options.find(([key]) => key === answer)[1];
-    return read(answer).typed === "" ? `${answer} ${part.unit}`.trim() : answer;
+    if (!bare(one, answer)) return answer;
+    return `${answer} ${percent(one, answer) ? "%" : part.unit}`.trim();
   }
-  function beside({ part, read }, answer) {
-    if (part.kind !== "choice") return answer ? compared(read(answer).value, part.value) : "";
+  function beside(one, answer) {
+    const { part, read } = one;
+    if (part.kind !== "choice") {
+      return answer ? compared(read(answer).value / (percent(one, answer) ? 100 : 1), part.value) : "";
+    }
     return !answer ? "" : answer === part.found ? "the same" : "another";
   }
   function reveal(answers) {
