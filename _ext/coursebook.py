@@ -1,7 +1,7 @@
 """What this book adds to Jupyter Book.
 
 Question  how do forms, worked answers, live figures and bound numbers get into a page?
-Answer    cells marked in their metadata, and the directives {live} and {computed}
+Answer    cells marked in their metadata, and the directives {live}, {computed} and {worked}
 Assumes   the library is installed; a page without a kernel must read in full
 Ignores   what a figure or a form looks like: that is roofline.figures and roofline.plot
 
@@ -49,6 +49,18 @@ def worked(text: str) -> Html:
     """A worked answer: folded, readable without script, out of the search index."""
     return Html(html='<details class="worked"><summary>Worked answer</summary>'
                      f"<pre>{html.escape(text.strip())}</pre></details>\n")
+
+
+class Folded(nodes.comment):
+    """A worked answer made of other nodes; as a comment it is out of the search index."""
+
+
+def _open_fold(translator: Any, node: Folded) -> None:
+    translator.body.append('<details class="worked"><summary>Worked answer</summary>\n')
+
+
+def _close_fold(translator: Any, node: Folded) -> None:
+    translator.body.append("</details>\n")
 
 
 # --- cells ---------------------------------------------------------------------------------
@@ -170,6 +182,15 @@ class Live(_Python):
         return [Html(html=value._repr_html_() + "\n")]
 
 
+class Worked(SphinxDirective):
+    """```{worked}``` folds a worked answer in a page without cells."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        return [Folded("", "", *self.parse_content_to_nodes())]
+
+
 class Computed(_Python):
     """```{computed}``` runs its body; the page shows the result and, folded, the code.
 
@@ -269,6 +290,9 @@ def _icons(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     skip = (_skip, None)
     app.add_node(Html, html=(_visit_html, None), latex=skip, text=skip, man=skip, texinfo=skip)
+    app.add_node(Folded, html=(_open_fold, _close_fold), latex=skip, text=skip, man=skip,
+                 texinfo=skip)
+    app.add_directive("worked", Worked)
     app.add_directive("live", Live)
     app.add_directive("computed", Computed)
     # A configuration value that pages depend on: when it changes, every page is read again.

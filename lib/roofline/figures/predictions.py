@@ -79,7 +79,7 @@ def _part(id: str, name: str, part: Mapping[str, Any], text: str) -> dict[str, A
         return {"name": name, "label": label, "kind": "choice", "found": found[0],
                 "options": [[key, says] for key, says in options.items()]}
     try:
-        value = units.parse(found[0], unit)
+        value = units.parse(found[0], str(unit))
     except units.UnitError as error:
         raise PredictionError(f"{where}: the result says {found[0]!r}: {error}") from None
     return {"name": name, "label": label, "kind": "number", "unit": unit, "found": found[0],
