@@ -883,3 +883,10 @@ def test_labels_keep_apart(width, open_figure):
 def test_data_is_json_a_page_can_hold():
     data = json.loads(to_json(dict(figures.explorer().data)))
     assert data["order"]["ops"] == list(OPS)
+
+
+def test_the_inlined_script_ends_only_at_its_end():
+    text = script("explorer", "x")
+    assert text.count("</") == 1 and text.endswith("</script>\n") and "<!--" not in text
+    assert not re.search(r"^(import|export)\b", text, re.MULTILINE)
+    assert not re.search(r"fetch\(|import\(|innerHTML|https?://(?!www\.w3\.org/2000/svg)", text)
