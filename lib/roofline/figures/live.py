@@ -97,6 +97,9 @@ def script(module: str, selector: str, shared: str = "{}") -> str:
     return f'<script type="module">\n{body.replace("</", "<" + chr(92) + "/")}</script>\n'
 
 
+_WORDS = ' class="rl-words"'  # a cell that may wrap; numbers with their units do not
+
+
 def table(rows: Sequence[Sequence[str]], caption: str) -> str:
     """An HTML table: first row the column heads, first column the row heads.
 
@@ -108,7 +111,8 @@ def table(rows: Sequence[Sequence[str]], caption: str) -> str:
     def cells(row: Sequence[str]) -> str:
         first, *rest = map(html.escape, row)
         return f'<th scope="row" data-of="{names[0]}">{first}</th>' + "".join(
-            f'<td data-of="{name}">{cell}</td>' for name, cell in zip(names[1:], rest, strict=True))
+            f'<td{_WORDS if len(cell) > 28 else ""} data-of="{name}">{cell}</td>'
+            for name, cell in zip(names[1:], rest, strict=True))
 
     heads = "".join(f'<th scope="col">{name}</th>' for name in names)
     lines = "".join(f"<tr>{cells(row)}</tr>" for row in body)

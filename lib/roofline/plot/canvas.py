@@ -80,7 +80,7 @@ html[data-theme="dark"] {{ {_DARK} }}
 .rl-figure summary {{ padding: 0.25rem 0; }}
 .rl-figure .rl-table {{ overflow-x: auto; }}
 .rl-figure table {{ font-size: 0.875em; border-collapse: collapse; margin: 0; }}
-.rl-figure th, .rl-figure td {{ padding: 0.15em 1.25em 0.15em 0; text-align: left;
+.rl-figure th, .rl-figure td {{ padding: 0.15em 0.9em 0.15em 0; text-align: left;
   white-space: nowrap; }}
 .rl-figure tbody th {{ font-weight: 400; }}
 @media screen {{
