@@ -169,7 +169,7 @@
 
   function storage() {
     const store = globalThis.localStorage; // this alone may throw
-    if (!store) throw new NotKept("this browser gives the page no storage");
+    if (!(store instanceof Storage)) throw new NotKept("this browser gives the page no storage");
     return store;
   }
 
@@ -790,7 +790,8 @@
 
   function ask() {
     const day = which.value, what = day ? title(day) : "all days";
-    const n = (day ? [day] : days()).reduce((sum, one) => sum + count(view(one)), 0);
+    const n = (day ? [day] : listed()).reduce((sum, one) => sum + new Set(SECTIONS.flatMap((section) =>
+      Object.keys(view(one)[section] ?? {}))).size, 0);
     const close = (next) => {
       confirm.hidden = true;
       confirm.replaceChildren();
@@ -826,8 +827,9 @@
       tell(...(day ? [day] : opened));
       close(undo);
     });
-    confirm.replaceChildren(make("p", { id: "rl-progress-ask" }, `Erase ${what} from this device `
-      + `(${n === 1 ? "1 entry" : `${n} entries`})? It can be undone until you leave this page.`),
+    confirm.replaceChildren(make("p", { id: "rl-progress-ask" }, `Erase ${what} from this device? `
+      + `What is kept of ${n === 1 ? "1 question" : `${n} questions`} goes; it can be undone until you `
+      + "leave this page."),
     make("div", { class: "rl-progress-actions" }, yes, no));
     confirm.hidden = false;
     no.focus();
@@ -874,7 +876,7 @@
         throw new NotKept(`it cannot be read (${error.name})`);
       }
       const { added, newer, older, same, texts } = merge(text);
-      say(`Imported ${file.name}: ${added} added, ${newer} newer than here and taken, ${older} older `
+      say(`Imported ${file.name}. Entries: ${added} added, ${newer} newer than here and taken, ${older} older `
         + `than here and left, ${same} the same${texts ? `; texts set aside before: ${texts}` : ""}.`);
     } catch (error) {
       say(`Not imported: ${file.name}: ${why(error)}. Nothing here has changed; choose a file that `

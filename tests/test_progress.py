@@ -518,7 +518,8 @@ def test_a_page_without_an_origin_has_no_storage_and_works(visit, tmp_path):
     assert "1 of 2 questions right" in frame.inner_text(".rl-progress-line > p")
 
 
-@pytest.mark.parametrize("value", ["null", "undefined"])
+@pytest.mark.parametrize("value", ["null", "undefined",
+                                   "{getItem: () => null, setItem() {}, removeItem() {}}"])
 def test_a_browser_without_storage(course, value):
     page = course(init=f'Object.defineProperty(globalThis, "localStorage", {{value: {value}}})')
     assert "Not kept: this browser gives the page no storage." in page.notices()
@@ -824,8 +825,8 @@ def test_export_erase_import_gives_the_same(course):
     assert page.stored() == {} and page.says() == "Erased: all days."
     assert page.table()["Day 5"] == ["0 of 2", "0", "0 of 1", "0", ""]
     assert page.import_(file) == (
-        "Imported progress.json: 7 added, 0 newer than here and taken, 0 older than here and left, "
-        "0 the same; texts set aside before: 2.")
+        "Imported progress.json. Entries: 7 added, 0 newer than here and taken, 0 older than here "
+        "and left, 0 the same; texts set aside before: 2.")
     after = page.stored()
     assert after == FULL_WEEK
     assert page.import_(file).endswith("0 older than here and left, 7 the same.")
@@ -840,8 +841,8 @@ def test_an_import_takes_what_is_newer_and_leaves_what_is_older(course):
         "day5.traffic": entry(said(text="file"), "2026-01-01T23:59:59.999Z"),
         "day5.tiles": entry(said(text="file"), "2026-01-02T00:00:00.001Z"),
         "day5.gone": entry(said())}})) == (
-        "Imported progress.json: 1 added, 1 newer than here and taken, 1 older than here and left, "
-        "0 the same.")
+        "Imported progress.json. Entries: 1 added, 1 newer than here and taken, 1 older than here "
+        "and left, 0 the same.")
     texts = {id: one["data"]["answers"]["Q"] for id, one in page.day()["form"].items()}
     assert texts == {"day5.traffic": "here", "day5.tiles": "file", "day5.gone": "46.1 MB"}
 
@@ -958,7 +959,7 @@ def test_erasing_a_day_asks_first_and_can_be_undone(course):
     page.page.select_option("#rl-progress-which", label="Day 5")
     page.page.click(".rl-progress-tools button:text-is('Erase')")
     asked = page.page.inner_text(".rl-progress-confirm")
-    assert "Erase Day 5 from this device (5 entries)?" in asked
+    assert "Erase Day 5 from this device? What is kept of 3 questions goes" in asked
     page.page.click("text=Keep it")
     assert page.stored() == FULL_WEEK and not page.page.is_visible(".rl-progress-confirm")
     page.erase("Day 5")
