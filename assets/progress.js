@@ -391,7 +391,7 @@
   // --- forms and predictions ---------------------------------------------------------------
 
   const shown = []; // { el, kind, id, restore, at: of what it shows, touched }
-  let restoring = false, unshown = 0;
+  let restoring = false, unshown = 0, refused = "";
 
   // Give an element what is newer than what it shows, unless the reader is at it.
   function refresh(one) {
@@ -427,7 +427,15 @@
       if (kind === "form" && Object.values(data?.kinds ?? {}).every((is) => is === "not attempted")) {
         return;
       }
-      const at = note(day, kind, id, data);
+      let at;
+      try {
+        at = note(day, kind, id, data);
+        refused = "";
+      } catch (error) {
+        refused = error.message; // a text of a hundred thousand characters, say
+        later();
+        return;
+      }
       if (data.right && !view(day).solved?.[id]) note(day, "solved", id, { variant: data.variant });
       for (const one of shown) {
         if (one.el === target) Object.assign(one, { at, touched: false });
@@ -649,6 +657,7 @@
       said.push(`Not kept: ${[...new Set(troubles.values())].join("; ")}. Your answers stay on this page `
         + "until you leave it; Export saves them in a file.");
     }
+    if (refused) said.push(`Not kept: ${refused}. The answers before it stay as they are.`);
     for (const [day, { what, left }] of asides) {
       said.push(`What this browser held for ${title(day)} could not be read whole (${what}). `
         + `${left === 1 ? "1 entry" : `${left} entries`} of it could be used; the text itself is set `

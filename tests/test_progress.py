@@ -440,6 +440,16 @@ def test_a_write_that_fails_is_told_and_made_good(course, init, reason):
     assert page.notices() == ""
 
 
+def test_an_answer_too_large_to_keep_is_told(course):
+    page = course()
+    page.say("day5.traffic", said(text="4" * 100_000))
+    assert page.notices().startswith(
+        "Not kept: form: day5.traffic: expected at most 100000 characters, got 100")
+    assert page.stored() == {}
+    page.say("day5.traffic", said())
+    assert page.notices() == "" and page.data("form", "day5.traffic") == said()
+
+
 def test_a_write_that_came_out_wrong_once_leaves_what_was_there(course):
     once = GARBLES.replace("return set", "globalThis.broken = false; return set")
     page = course(init=once)
