@@ -209,9 +209,10 @@ def lab(port: int) -> None:
     say(f"copying the notebooks to {folder.relative_to(ROOT)}")
     for kept in copy_pages(folder):
         say(f"  kept your {kept}; the course's own has changed since (delete yours to get it)")
-    root = ["--allow-root"] if os.geteuid() == 0 else []
     run(PYTHON, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}",
-        f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly", *root)
+        f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        *(["--allow-root"] if os.geteuid() == 0 else []))
 
 
 def copy_pages(folder: Path) -> list[str]:
@@ -275,14 +276,11 @@ def main(arguments: list[str]) -> int:
         serve(options.port or 8000)
     elif command == "lab":
         lab(options.port or 8888)
-    elif command == "pdf":
-        return run(PYTHON, "_ext/pdf.py", "--paper", options.paper)
-    elif command == "refresh":
-        return run(PYTHON, "_ext/refresh.py", *rest)
     elif command != "build":
-        lane = {"test": (), "fuzz": ("-m", "fuzz"),
-                "bench": ("-m", "bench", "-n", "0", "-s", "tests/bench")}[command]
-        return run(PYTHON, "-m", "pytest", *lane, *rest)
+        what = {"test": ("-m", "pytest"), "fuzz": ("-m", "pytest", "-m", "fuzz"),
+                "bench": ("-m", "pytest", "-m", "bench", "-n", "0", "-s", "tests/bench"),
+                "refresh": ("_ext/refresh.py",), "pdf": ("_ext/pdf.py", "--paper", options.paper)}
+        return run(PYTHON, *what[command], *rest)
     return 0
 
 
