@@ -99,17 +99,19 @@ def printed(book: Path, browser: Any, paper: str) -> tuple[bytes, int]:
         raise Stop(f"{book.name}: {unset} formulas were not set, "
                    f"{len(foreign)} requests would have left the site {foreign[:3]}")
     page.evaluate(_STRIP)
-    pages: dict[str, int] = {}
-    for _ in range(4):      # until numbers no longer move what they number
-        page.evaluate(_NUMBER, pages)
-        pdf = page.pdf(format=paper, print_background=True, outline=True, tagged=bool(pages))
-        before, pages = pages, pages_of(pdf)
-        if pages == before:
+    places = page.evaluate(_PLACES)
+    numbers: dict[str, int] = {}
+    for _ in range(4):      # until the numbers, once written, are still right
+        page.evaluate(_NUMBER, numbers)
+        pdf = page.pdf(format=paper, print_background=True, outline=True, tagged=bool(numbers))
+        pages = pages_of(pdf)
+        if missing := set(places) - set(pages):
+            raise Stop(f"the PDF lost the places {', '.join(sorted(missing)[:5])}")
+        before, numbers = numbers, {place: pages[place] for place in places}
+        if numbers == before:
             break
     else:
         raise Stop("page numbers did not settle; print book.html from a browser")
-    if missing := set(page.evaluate(_PLACES)) - set(pages):
-        raise Stop(f"the PDF lost the places {', '.join(sorted(missing)[:5])}")
     context.close()
     return pdf, len(re.findall(rb"/Type\s*/Page\b", pdf))
 
