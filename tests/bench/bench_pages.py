@@ -74,7 +74,7 @@ def stand(browser: Any, url: str) -> list[float]:
         });""")
     page.goto(url, wait_until="load")
     page.wait_for_function("""() => performance.getEntriesByType("navigation")[0].loadEventEnd &&
-        (window.figureAt || !document.querySelector(".rl-live"))""", timeout=60_000)
+        (window.figureAt || !document.querySelector(".rl-live[data-ready]"))""", timeout=60_000)
     times = page.evaluate("""() => {
         const { domContentLoadedEventEnd, loadEventEnd } = performance.getEntriesByType(
             "navigation")[0];
