@@ -289,7 +289,9 @@
   // Entries under an older name move on: first to their new place, then out of the old one.
   function moveOn(day) {
     try {
-      const store = storage(), found = read(day, store.getItem(HERE + day));
+      const store = storage();
+      if (read(day, store.getItem(HERE + day)).faults.length) flush(day);
+      const found = read(day, store.getItem(HERE + day));
       if (found.newer || found.faults.length) return;
       const left = bare(), moved = bare();
       for (const [section, of] of Object.entries(join(found.entries, waiting[day]))) {

@@ -347,6 +347,7 @@ def test_another_tab_does_not_disturb_what_is_being_typed(course):
     one = course()
     two = course(beside=one)
     two.page.fill("[aria-label='day5.traffic']", "46")
+    two.page.click("h1")
     one.say("day5.traffic", said())
     wait_line(two, "1 of 2 questions right")
     assert two.given("day5.traffic") == []
@@ -702,6 +703,22 @@ def test_a_move_that_cannot_be_written_loses_nothing(course):
     assert page.stored() == stored
 
 
+def test_what_cannot_be_read_whole_goes_aside_before_answers_move_out_of_it(course):
+    text = day_text("day4", form={"day4.old": entry(said()), "day4.knee": 7})
+    page = course(stored={f"{HERE}day4": text}, edition={"renamed": {"day4.old": "day5.traffic"}})
+    assert page.given("day5.traffic") == [said()]
+    assert list(aside(page).values()) == [text]
+    assert f"{HERE}day4" not in page.stored() and set(page.day()["form"]) == {"day5.traffic"}
+
+
+def test_and_stays_untouched_where_it_cannot_go_aside(course):
+    text = day_text("day4", form={"day4.old": entry(said()), "day4.knee": 7})
+    page = course(stored={f"{HERE}day4": text}, init=f"globalThis.broken = true; {QUOTA}",
+                  edition={"renamed": {"day4.old": "day5.traffic"}})
+    assert page.stored() == {f"{HERE}day4": text}
+    assert "holds for Day 4 cannot be read" in page.notices()
+
+
 def test_a_newer_edition_s_day_is_not_moved_from(course):
     stored = {f"{HERE}day4": json.dumps({"version": 2, "day": "day4", "entries": {
         "form": {"day4.old": entry(said())}}})}
@@ -767,6 +784,18 @@ def test_put_says_when_it_is_not_kept(course):
     assert page.page.evaluate(put) == {"kept": False, "why": FULL}
     assert page.get()["practice"]["day5.traffic"]["data"] == 1
     assert f"Not kept: {FULL}." in page.notices()
+
+
+def test_names_that_objects_have_by_themselves_are_names_like_others(course):
+    page = course()
+    put = "(word) => courseProgress.put(word, word, 'toString', [word]).kept"
+    for word in ("constructor", "prototype"):
+        assert page.page.evaluate(put, word)
+        page.page.reload()
+        assert page.get(word)[word]["toString"]["data"] == [word]
+        assert page.day(word)[word]["toString"]["data"] == [word]
+    assert page.page.evaluate("typeof Object.toString === 'function' && !('toString' in "
+                              "Object.create(null)) && ({}).at === undefined")
 
 
 @pytest.mark.parametrize("call", [
@@ -986,6 +1015,9 @@ def test_an_undo_joins_what_was_answered_meanwhile(course):
     page.erase("Day 5")
     other = course(beside=page)
     other.say("day5.tiles", said(text="meanwhile"))
+    wait_until = "() => document.querySelector('.rl-progress tbody').textContent.includes('1 of 2')"
+    page.page.wait_for_function(wait_until)
+    other.page.close()  # it would put its answer in again
     page.page.click("text=Undo: erase Day 5")
     kept = page.day()
     assert kept["form"]["day5.tiles"]["data"]["answers"]["Q"] == "meanwhile"
@@ -1314,7 +1346,8 @@ def test_an_opened_worked_answer_of_a_form_is_noted(course):
 def test_a_prediction_comes_back_with_its_reveal(course):
     parts = {"I": {"label": "intensity", "unit": "", "found": r"I = (\d+)"}}
     body = (figures.prediction("day5.open-roof", parts, "I = 512", "result")
-            + '<div id="result"><details><summary>Result</summary>I = 512</details></div>')
+            + '<div id="result"><details class="hide"><summary>Result</summary>I = 512</details>'
+            "</div>")
     page = course((), body=body)
     page.page.fill(".rl-predict-first input", "200")
     page.page.click("text=Commit")
