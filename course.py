@@ -203,16 +203,19 @@ def serve(port: int) -> None:
     server.serve_forever()
 
 
-def lab(port: int) -> None:
+def lab(port: int, *pages: str) -> None:
     """JupyterLab on copies, so that reading never changes the course's own files."""
     folder = ROOT / "work" / "lab"
     say(f"copying the notebooks to {folder.relative_to(ROOT)}")
     for kept in copy_pages(folder):
         say(f"  kept your {kept}; the course's own has changed since (delete yours to get it)")
+    opened = [folder / f"{page.removesuffix('.ipynb')}.ipynb" for page in pages]
+    if not all(path.is_file() for path in opened):
+        raise Stop(f"no page {pages[0]}; a page is named as in the book's addresses: day5/reuse")
     run(PYTHON, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}",
         f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        *(["--allow-root"] if os.geteuid() == 0 else []))
+        *(["--allow-root"] if os.geteuid() == 0 else []), *opened)
 
 
 def copy_pages(folder: Path) -> list[str]:
@@ -228,8 +231,7 @@ def copy_pages(folder: Path) -> list[str]:
     kept = []
     for page in re.findall(r"(?:file|root): *(\S+)", (ROOT / "_toc.yml").read_text()):
         source = next(p for p in (ROOT / f"{page}.ipynb", ROOT / f"{page}.md") if p.exists())
-        beside = source.parent.rglob("*") if source.parent != ROOT else [source]
-        for path in beside:
+        for path in source.parent.rglob("*") if source.parent != ROOT else [source]:
             name = path.relative_to(ROOT).as_posix()
             if not path.is_file() or re.search(r"/\.|__pycache__|^\.", name):
                 continue
@@ -259,7 +261,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--paper", choices=["A4", "Letter"], default="A4", help="of the PDF")
     options, rest = parser.parse_known_args(arguments)
     command = options.command
-    if rest and command not in ("test", "fuzz", "bench", "refresh"):
+    if rest and command not in ("test", "fuzz", "bench", "refresh", "lab"):
         parser.error(f"{command} takes no further arguments, got {' '.join(rest)}")
     if command == "clean":
         clean()
@@ -275,7 +277,7 @@ def main(arguments: list[str]) -> int:
     if command == "serve":
         serve(options.port or 8000)
     elif command == "lab":
-        lab(options.port or 8888)
+        lab(options.port or 8888, *rest)
     elif command != "build":
         what = {"test": ("-m", "pytest"), "fuzz": ("-m", "pytest", "-m", "fuzz"),
                 "bench": ("-m", "pytest", "-m", "bench", "-n", "0", "-s", "tests/bench"),
