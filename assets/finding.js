@@ -174,8 +174,9 @@
 
   const summarize = async (items) => {
     for (const [item, result, terms] of items) {
-      const answer = await fetch(root + result.page + DOCUMENTATION_OPTIONS.FILE_SUFFIX);
-      const {section, said} = answer.ok ? summary(await answer.text(), terms) : {};
+      const answer = await fetch(root + result.page + DOCUMENTATION_OPTIONS.FILE_SUFFIX)
+        .catch(() => null);     // the network went, or the reader did: titles stand
+      const {section, said} = answer?.ok ? summary(await answer.text(), terms) : {};
       if (section) {
         const link = element("a", "", section.title);
         link.href = url({page: result.page, anchor: section.anchor});

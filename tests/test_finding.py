@@ -242,6 +242,7 @@ def test_the_page(served, site, address, visit):
     if served:
         # Where it first stands: a link to that section.
         pages.filter(has_text="Day 5: Buffers").locator("p.context").wait_for()
+        page.wait_for_load_state("networkidle")
         assert "day5/reuse.html#" in pages.filter(has_text="Day 5: Buffers").locator(
             ".where + a").get_attribute("href")
     for _ in range(20):                         # by keyboard to the first result
