@@ -252,13 +252,21 @@ def _no_thebe(app: Sphinx) -> None:
                         getattr(listener.handler, "__module__", "").startswith("sphinx_thebe")]
 
 
+# Where a browser denies storage the theme's scripts would throw: they get one that keeps nothing.
+_NO_STORAGE = """<script>
+try { localStorage.length } catch { Object.defineProperty(window, "localStorage",
+  { value: { getItem: () => null, setItem() {}, removeItem() {} } }) }
+</script>
+"""
+
+
 def _page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     from roofline import plot
 
     for name in ("progress.js", "theme.js"):
         if (ROOT / "assets" / name).exists():
             app.add_js_file(name, loading_method="defer")
-    context["metatags"] = f"{context.get('metatags', '')}\n<style>\n{plot.CSS}</style>"
+    context["metatags"] = f"{context.get('metatags', '')}\n{_NO_STORAGE}<style>\n{plot.CSS}</style>"
 
 
 # An icon in the theme's icon script: name:[width,height,[other names],"code",path or paths],
