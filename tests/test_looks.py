@@ -335,6 +335,7 @@ def test_keys_reach_and_work_every_control_of_a_live_figure(site, address, visit
         opened = visit(url(address, page), viewport=DESK).page
         settle(opened)
         unfold(opened)
+        opened.wait_for_timeout(500)  # the theme takes keys off the text that need not scroll
         opened.evaluate("(reached) => { window.reached = (0, eval)(reached); }",
                         REACHED.replace("(figure) =>", f"(figure) => {{ {SHOWN} return")
                         .rstrip() + "; }")
