@@ -328,7 +328,9 @@ def _contents(body: list[Chapter], back: list[Chapter], answers: list[Answer]) -
 
 
 def _entry(name: str, title: str, inner: str = "") -> str:
-    return (f'<li><a href="#{html.escape(name)}"><span>{html.escape(title)}</span>'
+    # A formula in a heading is set here too.
+    said = re.sub(r"\\\(.*?\\\)", lambda m: f'<span class="math">{m[0]}</span>', html.escape(title))
+    return (f'<li><a href="#{html.escape(name)}"><span>{said}</span>'
             f"{_page(name)}</a>{inner}</li>")
 
 

@@ -180,6 +180,14 @@ def test_ids_of_pages_and_drawings_that_collide_are_kept_apart():
     assert text == paper.book(SMALL, paper.About("T", "a", "1", "we", ("X",)))
 
 
+def test_contents_name_every_section_and_set_its_formulas():
+    page = r"""<article><section id="s"><h1>One</h1><section id="q"><h2>Two <span class="math">\(Q\)
+        </span><a class="headerlink">#</a></h2></section></section></article>"""
+    text = paper.book({"x": page}, paper.About("T", "a", "1", "we", ("X",)))
+    contents = text[text.index("<nav"):text.index("</nav>")]
+    assert r'<a href="#x-q"><span>Two <span class="math">\(Q\)</span></span>' in contents
+
+
 # --- in Chromium -------------------------------------------------------------------------------
 
 # A4 without the margins of paper.css, in CSS pixels; Letter has more.
