@@ -232,7 +232,7 @@ def test_every_form_answers_as_the_library_does(page, ids, address, visit):
     seen = visit(url(address, page))
     settle(seen.page)
     there = seen.page.evaluate(
-        "() => [...document.querySelectorAll('form.rl-form')].map((f) => f.dataset.formId)")
+        "() => [...document.querySelectorAll('form[data-form-id]')].map((f) => f.dataset.formId)")
     assert there == ids
     for form in ids:
         question = problems.ask(form)
