@@ -193,9 +193,10 @@ def _prose(path: Path) -> str:
 # --- forms ---------------------------------------------------------------------------------
 
 # Fill one form with each of `rounds` ({part: text}), submit, and read what it says.
-DRIVE = """([id, rounds]) => {
+DRIVE = """([id, text]) => {
+    const rounds = JSON.parse(text);  // as one text, there and back: ten times as fast
     const form = document.querySelector(`form.rl-form[data-form-id="${id}"]`);
-    return rounds.map((answers) => {
+    return JSON.stringify(rounds.map((answers) => {
         for (const input of form.querySelectorAll('input')) {
             const text = answers[input.name] ?? '';
             if (input.type === 'radio') input.checked = input.value === text;
@@ -206,8 +207,12 @@ DRIVE = """([id, rounds]) => {
         const says = [...form.querySelectorAll('output[data-part]')].map((o) =>
             [o.dataset.part, [o.dataset.kind, o.textContent]]);
         return {parts: Object.fromEntries(says), left: form.querySelector('.rl-left').textContent};
-    });
+    }));
 }"""
+
+
+def drive(page, form: str, rounds: list[dict[str, str]]) -> list[dict]:
+    return json.loads(page.evaluate(DRIVE, [form, json.dumps(rounds)]))
 
 
 def attempts(part) -> list[str]:
@@ -237,7 +242,7 @@ def test_every_form_answers_as_the_library_does(page, ids, address, visit):
     for form in ids:
         question = problems.ask(form)
         check_form(seen.page, form, question)
-        (untouched,) = seen.page.evaluate(DRIVE, [form, [{}]])
+        (untouched,) = drive(seen.page, form, [{}])
         names = "; ".join(part.shown for part in question.parts)
         assert untouched["left"] == f"not attempted: {names}"
         other = next((q for q in (problems.ask(form, seed) for seed in range(1, 16))
@@ -268,10 +273,10 @@ def check_form(page, form: str, question) -> None:
     tries = {part.name: attempts(part) for part in question.parts}
     rounds = [{name: texts[k % len(texts)] for name, texts in tries.items()}
               for k in range(max(map(len, tries.values())))]
-    for answers, said in zip(rounds, page.evaluate(DRIVE, [form, rounds]), strict=True):
+    for answers, said in zip(rounds, drive(page, form, rounds), strict=True):
         for part, outcome in judged(question, answers):
             assert said["parts"][part.name] == [outcome.kind, f"{part.shown}: {outcome.message}"], \
                 f"{form}: {part.name} = {answers[part.name]!r}"
     right = {part.name: part.answer for part in question.parts}
-    (said,) = page.evaluate(DRIVE, [form, [right]])
+    (said,) = drive(page, form, [right])
     assert {kind for kind, _ in said["parts"].values()} == {"right"}, form

@@ -213,19 +213,21 @@ WORDS = ["FLOP/s", "flops per second", "FLOP/B", "bytes per second", "no idea", 
          "the bytes", "HBM", "reuse", "4", "two"]
 FILL = """([form, rounds]) => {
   const found = [];
-  for (const round of rounds) {
+  for (const round of JSON.parse(rounds)) {
     for (const [name, answer] of Object.entries(round)) {
       for (const input of form.querySelectorAll(`input[name="${name}"]`)) {
         if (input.type === "radio") input.checked = input.value === answer;
         else input.value = answer;
       }
     }
-    form.requestSubmit();
+    // As a click: focus stays, so that the page is not laid out anew for each of many rounds.
+    form.querySelector("[type=submit]").dispatchEvent(
+      new MouseEvent("click", { detail: 1, bubbles: true, cancelable: true }));
     found.push(Object.fromEntries([...form.querySelectorAll("output[data-part]")].map(
       (o) => [o.dataset.part, [o.dataset.kind, o.textContent]])
       .concat([["", form.querySelector(".rl-left").textContent]])));
   }
-  return found;
+  return JSON.stringify(found);  // as one text: ten times as fast to hand over
 }"""
 
 # Each submit moves the focus, and so lays the page out: one form of it, not all of the bank.
@@ -304,7 +306,7 @@ def test_the_page_and_python_judge_alike(id, bank):
         length = max(map(len, columns.values()))
         rounds = [{name: column[i % len(column)] for name, column in columns.items()}
                   for i in range(length)] + carried_on(question)
-        got = bank.evaluate(FILL, [form, rounds])
+        got = json.loads(bank.evaluate(FILL, [form, json.dumps(rounds)]))
         for answers, on_page in zip(rounds, got, strict=True):
             assert on_page == verdict(question, answers), answers
 

@@ -500,7 +500,7 @@ def check(page, s):
         assert scope_rows is None
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_page_is_the_library_on_random_settings(seed, open_figure):
     """30 a seed: chip, scope, dtype, op, sizes, mapping, fusion, figures, ceilings, engines."""
     page, draw = open_figure(), random.Random(seed)

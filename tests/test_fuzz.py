@@ -6,7 +6,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_book import DRIVE, FORMS, judged, settle, url
+from test_book import FORMS, drive, judged, settle, url
 
 from roofline import problems, units
 from roofline.check import Choice, Report, WrongAnswer
@@ -77,7 +77,7 @@ def test_the_page_judges_any_text_as_the_library_does(page, ids, address, visit)
     for form in ids:
         question = problems.ask(form)
         rounds = [{part.name: scribble(draw, part) for part in question.parts} for _ in range(300)]
-        for answers, said in zip(rounds, opened.evaluate(DRIVE, [form, rounds]), strict=True):
+        for answers, said in zip(rounds, drive(opened, form, rounds), strict=True):
             for part, outcome in judged(question, answers):
                 assert said["parts"][part.name] == [
                     outcome.kind, f"{part.shown}: {outcome.message}"], f"{form}: {answers}"
