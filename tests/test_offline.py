@@ -195,6 +195,7 @@ def test_every_page_opens_from_disk(copy, visit):
             document.querySelectorAll('mjx-merror').length,
             document.querySelectorAll('form.rl-form:not(:has(button)), .rl-live:not([data-ready])')
                 .length]""")
+        seen.page.evaluate("() => document.fonts.ready.then(() => true)")
         # The icon is still on its way when the next page opens; that it is there is tested above.
         bad = [what for what in seen.complaints if "favicon.svg" not in what]
         if bad or any(dead):
