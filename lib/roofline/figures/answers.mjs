@@ -137,9 +137,9 @@ export function entry(part, id, model, parse) {
 }
 
 // Focus goes to what is to mend or missing: here or further on, else from the top.
-export function attend(fields, todo) {
+export function attend(fields, open) {
   const here = fields.findIndex((one) => one.node.contains(document.activeElement));
-  const next = todo.find((one) => fields.indexOf(one) >= here) ?? todo[0];
+  const next = open.find((one) => fields.indexOf(one) >= here) ?? open[0];
   next?.inputs[0].focus();
   next?.inputs[0].select?.();
 }
