@@ -264,8 +264,7 @@ def _page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     from roofline import plot
 
     for name in ("progress.js", "theme.js"):
-        if (ROOT / "assets" / name).exists():
-            app.add_js_file(name, loading_method="defer")
+        app.add_js_file(name, loading_method="defer")
     context["metatags"] = f"{context.get('metatags', '')}\n{_NO_STORAGE}<style>\n{plot.CSS}</style>"
 
 
