@@ -184,7 +184,9 @@ def visit(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
                 route.abort()
 
         context.route("**/*", gate)
-        seen.page.on("requestfailed", lambda r: seen.failed.append(r.url))
+        # What the browser gives up because the page was left is no failure of the page.
+        seen.page.on("requestfailed", lambda r: r.failure == "net::ERR_ABORTED" or
+                     seen.failed.append(f"{r.failure} {r.url}"))
         seen.page.on("response", lambda r: r.status >= 400 and
                      seen.failed.append(f"{r.status} {r.url}"))
         seen.page.on("console", lambda m: m.type == "error" and seen.errors.append(m.text))

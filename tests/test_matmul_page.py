@@ -470,7 +470,8 @@ def test_prose_holds_no_verdict_on_a_mapping():
     verdict = re.compile(r"\b(faster|slower|fastest|slowest|held|won|lost|decided|fits H)\b")
     sentences = re.split(r"(?<=[.?!:])\s", open_prose())
     assert len(sentences) > 80
-    assert not [one for one in sentences if named.search(one) and verdict.search(one)]
+    assert not [one for one in sentences if named.search(one) and verdict.search(one)
+                and not one.endswith("?")]
 
 
 def test_a_filled_in_prediction_gets_its_verdict():
