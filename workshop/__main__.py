@@ -16,6 +16,10 @@ from . import Stop
 PARTS: dict[str, tuple[str, str, str]] = {
     "student": ("editions", "student", "notebooks without answers, in work/workshop/student/"),
     "key": ("editions", "key", "nbgrader's source notebooks with answers, in work/workshop/key/"),
+    "timetable": ("timetable", "main", "minutes of three routes, into workshop/timetable.md"),
+    "cost": ("cost", "main", "instance-hours, cost and quota for a class"),
+    "catch-up": ("catch_up", "main", "what somebody needs to start at a later day"),
+    "setup": ("setup_check", "main", "a participant's computer: is all there that is needed?"),
     "verify": ("verify", "main", "that nothing leaks, stubs attempt cleanly, the key passes"),
 }
 ALL = ("key", "student", "slides", "site", "handout", "verify")
