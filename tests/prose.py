@@ -1,59 +1,12 @@
 """Numbers with a unit in a page's prose, and whether its section computes them."""
 
 import math
-import re
-from dataclasses import dataclass
 
 from pages import Section
 
-from roofline import units
+from workshop.prose import Number, numbers, plain
 
-_UNITS = sorted((u for u in units.UNITS if u not in ("", "x")), key=len, reverse=True)
-NUMBER = re.compile(
-    r"(?<![\w.,/^-])(?P<digits>\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?)"
-    r"(?:[\s~\u00a0]|\\[ ,;])?(?P<unit>" + "|".join(map(re.escape, _UNITS)) + r")(?![\w/])"
-)
-# What is not prose: code, link targets, HTML attributes, Markdown anchors.
-_NOT_PROSE = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]+>|^\([\w-]+\)=$|https?://\S+", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Number:
-    """text   as written; start, end   where its digits stand in the prose"""
-
-    text: str
-    unit: str
-    start: int
-    end: int
-
-    @property
-    def value(self) -> float:
-        return units.parse(f"{self.text} {self.unit}", self.base)
-
-    @property
-    def base(self) -> str:
-        return units.UNITS[self.unit][1]
-
-    @property
-    def last_place(self) -> float:
-        """The value of one in the last written digit."""
-        mantissa, _, exponent = self.text.lower().partition("e")
-        decimals = len(mantissa.partition(".")[2])
-        return 10.0 ** (int(exponent or 0) - decimals) * units.UNITS[self.unit][0]
-
-
-def plain(prose: str) -> str:
-    """Prose with everything that is not read as prose blanked out, positions kept."""
-    blank = _NOT_PROSE.sub(lambda match: " " * len(match[0]), prose)
-    # $...$ math: \text{GB/s} and \mathrm{} are read as what they hold
-    return re.sub(r"\\(?:text|mathrm)\{([^}]*)\}",
-                  lambda match: match[1].ljust(len(match[0])), blank)
-
-
-def numbers(text: str) -> list[Number]:
-    return [Number(m["digits"].rstrip(","), m["unit"], m.start("digits"),
-                   m.start("digits") + len(m["digits"].rstrip(",")))
-            for m in NUMBER.finditer(plain(text))]
+__all__ = ["Number", "edits", "is_bound", "numbers", "plain", "printed"]
 
 
 def printed(section: Section) -> list[Number]:
