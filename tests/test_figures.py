@@ -248,10 +248,10 @@ def probes(part) -> list[str]:
              *part.extra.values(), *(part.value * factor for _, factors, _ in any_number(part.unit)
                                      for factor in factors)]
     near = [value * factor for value in exact for factor in
-            (0.9, 0.985, 0.9901, 0.995, 1, 1.005, 1.0099, 1.015, 1.1)]
+            (0.9, 0.985, 0.9901, 1, 1.0099, 1.015, 1.1)]
     shown = [units.show(value, part.unit, digits) for value in exact for digits in (1, 2, 3, 6)]
     return ["", *NUMBERS, *shown, *map(repr, near),
-            *(f"{value!r} {part.unit}" for value in near if part.unit)]
+            *(f"{value!r} {part.unit}" for value in exact if part.unit)]
 
 
 def verdict(question, answers) -> dict[str, list[str]]:
@@ -288,7 +288,7 @@ def carried_on(question) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("id", IDS)
 def test_the_page_and_python_judge_alike(id, bank):
-    """Every part of every problem, in three variants; probes, right values, slips, rivals."""
+    """Every part of every problem, in two variants; probes, right values, slips, rivals."""
     form = bank.query_selector(f'[data-form-id="{id}"]')
     bank.evaluate(ALONE, form)
     seeds, seen = [], []
@@ -297,7 +297,9 @@ def test_the_page_and_python_judge_alike(id, bank):
         if data not in seen:
             seen.append(data)
             seeds.append(seed)
-    for variant in range(min(3, len(seeds))):
+        if len(seeds) == 2:
+            break
+    for variant in range(len(seeds)):
         if variant:
             form.query_selector("button:text-is('Another one')").click()
         question = problems.ask(id, seeds[variant])
