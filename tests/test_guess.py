@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from roofline import Count, Guess, Transfers
+from roofline import Count, Guess, Transfers, predict
 from roofline.count import CountError
 from roofline.guess import GuessError
 
@@ -162,3 +162,27 @@ def test_a_long_name_stays_on_the_page():
 def test_numbers_of_numpy_are_numbers():
     np = pytest.importorskip("numpy")
     assert Guess(W=np.int64(2**40), T=np.float32(0.5)).W == 2**40
+
+
+# --- a prediction -------------------------------------------------------------------------
+
+
+def test_a_prediction_shows_what_it_took():
+    taken = predict("day5.plain", binds="HBM", rate=3e12, T=...)
+    assert " ".join(repr(taken).split()) == "binds HBM rate 3000000000000.0 T not filled in"
+    assert taken.id == "day5.plain" and taken.filled == {"binds": "HBM", "rate": "3000000000000.0"}
+
+
+def test_an_untouched_prediction_is_none():
+    assert predict("day5.plain", binds=..., rate=...).filled == {}
+
+
+@pytest.mark.parametrize("wrong", [None, True, "", "  ", float("nan"), ["HBM"], 1j])
+def test_what_no_prediction_is(wrong):
+    with pytest.raises(GuessError, match=r"^day5\.plain: rate: expected .* leave the \.\.\.$"):
+        predict("day5.plain", rate=wrong)
+
+
+def test_a_prediction_of_any_length_stays_on_the_page():
+    shown = repr(predict("day5.plain", **{"row_" * 40: "HBM\n" * 400}))
+    assert len(shown.splitlines()) == 1 and len(shown) <= 98

@@ -15,6 +15,7 @@ _FROM = {
     "Guess": "guess",
     "Transfers": "count",
     "ask": "problems",
+    "predict": "problems",
 }
 _MODULES = ("units", "count", "machine", "ops", "loopnest", "derate", "sheet", "nki", "check",
             "guess", "timeline", "profile", "gaps", "problems", "clockwork", "neuroncore", "device",

@@ -2,12 +2,15 @@
 
 Question  what did I expect, and did it come so?
 Answer    Guess(Q="25 MB", T="1 ms", row="fill"): kept as given; against(...) sets what was found
-          beside it, verdict(...) says whether a predicted figure held
+          beside it, verdict(...) says whether a predicted figure held; Prediction keeps guesses
+          at what a cell is about to show
 Assumes   a name begins with its symbol (Q, Q_apart, T); other names are words
 Ignores   why it came otherwise
 """
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Real
 from types import EllipsisType
 from typing import Any
@@ -106,6 +109,41 @@ class Guess:
     def __repr__(self) -> str:
         return "\n".join(aligned([(printable(name, WORDS), _told(name, value))
                                   for name, value in self._expected.items()] or [("nothing", "")]))
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """Guesses at what a cell is about to show, by part; nobody judges them.
+
+    id        of the prediction: the page's cell has it, too
+    guesses   a number or text ("25 MB", an option's key) each, or `...` where it is still open
+
+    >>> Prediction("day1.dot-times", {"compute": "0.2 ms", "moving": ...})
+    compute  0.2 ms
+    moving   not filled in
+
+    Raises GuessError for what is neither.
+    """
+
+    id: str
+    guesses: Mapping[str, object]
+
+    def __post_init__(self) -> None:
+        for name, value in self.guesses.items():
+            finite = _finite(value) and not isinstance(value, bool)
+            if not (value is ... or finite or (isinstance(value, str) and value.strip())):
+                raise GuessError(f"{self.id}: {name}: expected a number with its unit or an "
+                                 f"option, got {value!r}. Write it as text, or leave the ...")
+
+    @property
+    def filled(self) -> dict[str, str]:
+        """What was guessed, as text."""
+        return {name: str(value) for name, value in self.guesses.items() if value is not ...}
+
+    def __repr__(self) -> str:
+        return "\n".join(aligned([
+            (printable(name, WORDS), printable(self.filled.get(name, BLANK), WORDS))
+            for name in self.guesses] or [("nothing", "")]))
 
 
 class Beside:
