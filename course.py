@@ -6,6 +6,7 @@
   python3 course.py lab       JupyterLab on copies of the notebooks in work/lab/
   python3 course.py build     the book only, into _build/html
   python3 course.py pdf       the whole book for paper (needs Chromium; --paper A4 or Letter)
+  python3 course.py workshop  all that an instructor needs, in work/workshop/ (or one PART of it)
   python3 course.py refresh   run every notebook and rewrite its stored outputs
   python3 course.py fuzz      the long random tests
   python3 course.py bench     the benchmarks
@@ -132,8 +133,7 @@ def _why_install_failed() -> str:
     if "No space left" in tail or shutil.disk_usage(ROOT).free < 1e9:
         return f"the disk is full: free about 2 GB at {ROOT}, then run this again"
     if re.search(r"resolution|Connection|connect|Network|timed out|dns", tail):
-        return "the packages could not be fetched: check the network (or the proxy settings in" \
-               f"\nHTTPS_PROXY), then run this again. The log is in {LOG}"
+        return f"the packages could not be fetched: check the network or HTTPS_PROXY. Log: {LOG}"
     return f"the packages did not install. The log is in {LOG}; its last lines:\n" \
         + "\n".join(tail.splitlines()[-5:])
 
@@ -212,9 +212,8 @@ def lab(port: int, *pages: str) -> None:
     opened = [folder / f"{page.removesuffix('.ipynb')}.ipynb" for page in pages]
     if not all(path.is_file() for path in opened):
         raise Stop(f"no page {pages[0]}; a page is named as in the book's addresses: day5/reuse")
-    run(PYTHON, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}",
-        f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    os.environ["JUPYTER_CONFIG_PATH"] = str(ROOT / "_jupyter")  # loopback; nothing asks the network
+    run(PYTHON, "-m", "jupyterlab", f"--ServerApp.port={port}", f"--ServerApp.root_dir={folder}",
         *(["--allow-root"] if os.geteuid() == 0 else []), *opened)
 
 
@@ -255,13 +254,13 @@ def clean() -> None:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(usage="python3 course.py COMMAND", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["serve", "test", "lab", "build", "pdf", "refresh",
-                                            "fuzz", "bench", "clean"], metavar="COMMAND")
+    parser.add_argument("command", choices=re.findall(r"py (\w+)", str(__doc__)), metavar="COMMAND")
     parser.add_argument("--port", type=int, help="where serve (8000) and lab (8888) listen")
     parser.add_argument("--paper", choices=["A4", "Letter"], default="A4", help="of the PDF")
-    options, rest = parser.parse_known_args(arguments)
-    command = options.command
-    if rest and command not in ("test", "fuzz", "bench", "refresh", "lab"):
+    cut = 1 if arguments[:1] == ["workshop"] else len(arguments)  # its parts read their own options
+    options, rest = parser.parse_known_args(arguments[:cut])
+    command, rest = options.command, rest + arguments[cut:]
+    if rest and command not in ("test", "fuzz", "bench", "refresh", "lab", "workshop"):
         parser.error(f"{command} takes no further arguments, got {' '.join(rest)}")
     if command == "clean":
         clean()
@@ -279,7 +278,8 @@ def main(arguments: list[str]) -> int:
     elif command == "lab":
         lab(options.port or 8888, *rest)
     elif command != "build":
-        what = {"test": ("-m", "pytest"), "fuzz": ("-m", "pytest", "-m", "fuzz"),
+        what = {"workshop": ("-m", "workshop"),
+                "test": ("-m", "pytest"), "fuzz": ("-m", "pytest", "-m", "fuzz"),
                 "bench": ("-m", "pytest", "-m", "bench", "-n", "0", "-s", "tests/bench"),
                 "refresh": ("_ext/refresh.py",), "pdf": ("_ext/pdf.py", "--paper", options.paper)}
         return run(PYTHON, *what[command], *rest)

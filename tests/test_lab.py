@@ -59,13 +59,12 @@ def lab(folder):
     env |= {"JUPYTER_CONFIG_DIR": f"{own}/config", "JUPYTER_DATA_DIR": f"{own}/data",
             "JUPYTER_RUNTIME_DIR": f"{own}/runtime", "IPYTHONDIR": f"{own}/ipython",
             "JUPYTERLAB_SETTINGS_DIR": f"{own}/settings",
-            "JUPYTERLAB_WORKSPACES_DIR": f"{own}/workspaces", "ROOFLINE_RECORDED": "1"}
+            "JUPYTERLAB_WORKSPACES_DIR": f"{own}/workspaces", "ROOFLINE_RECORDED": "1",
+            "JUPYTER_CONFIG_PATH": str(ROOT / "_jupyter")}  # as course.py lab
     with open(own / "log.txt", "w") as log, subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1",
+            [sys.executable, "-m", "jupyterlab", "--no-browser",
              f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
              f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}",
-             "--LabApp.extension_manager=readonly",
-             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
              *(["--allow-root"] if os.geteuid() == 0 else [])],
             cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT) as server:
         try:
@@ -115,6 +114,7 @@ def test_a_reader_runs_answers_moves_and_edits(lab, folder, visit):
     page.set_default_timeout(1000 * PATIENCE)
     page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
     page.get_by_role("menuitem", name="Run", exact=True).click()
+    assert not page.get_by_role("menuitem", name="Nbgrader").count()  # a teacher's, not a reader's
     page.get_by_text("Run All Cells", exact=True).click()
     figure = page.locator(".rl-live[data-module=recount]")
     figure.wait_for(state="attached")
