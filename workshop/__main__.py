@@ -20,6 +20,7 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "cost": ("cost", "main", "instance-hours, cost and quota for a class"),
     "catch-up": ("catch_up", "main", "what somebody needs to start at a later day"),
     "setup": ("setup_check", "main", "a participant's computer: is all there that is needed?"),
+    "hub": ("hub.deploy", "main", "the class's JupyterHub on this machine; as root"),
     "verify": ("verify", "main", "that nothing leaks, stubs attempt cleanly, the key passes"),
 }
 ALL = ("key", "student", "slides", "site", "handout", "verify")
