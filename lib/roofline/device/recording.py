@@ -373,7 +373,11 @@ def document(path: Path, schema: str, again: str) -> dict[str, Any]:
 
 
 def root() -> Path | None:
-    """The book's folder: above the notebook, or above an editable install of this package."""
+    """The book's folder: ROOFLINE_COURSE where that is set, as on a class's hub, or above the
+    notebook, or above an editable install of this package.
+    """
+    if named := os.environ.get("ROOFLINE_COURSE"):
+        return Path(named)
     here, package = Path.cwd(), Path(__file__).resolve()
     for folder in (here, *here.parents, *package.parents):
         if (folder / "lib" / "roofline").is_dir():
