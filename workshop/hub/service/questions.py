@@ -46,9 +46,9 @@ def judged(what: str, sent: Mapping[str, Any]) -> dict[str, Any]:
     own, answers = sent.get("own"), sent.get("answers", {})
     if not isinstance(own, dict) or not isinstance(answers, dict) or "seed" in own:
         raise Malformed("expected id, seed, own and, for a check, answers by name")
-    seed = sent.get("seed")
+    seed = _value("seed", sent["seed"]) if "seed" in sent else None
     try:
-        question = ask(_value("id", sent.get("id")), None if seed is None else _value("seed", seed),
+        question = ask(_value("id", sent.get("id")), seed,
                        **{name: _value(name, value) for name, value in own.items()})
         if what == "ask":
             return _told(question)

@@ -21,12 +21,14 @@ from numbers import Real
 from typing import Any
 
 from roofline.check import Outcome, ProblemError, Report, WrongAnswer
+from roofline.guess import Prediction
 from roofline.table import Told, printable
 
-__all__ = ["ClassError", "ProblemError", "Question", "WrongAnswer", "ask"]
+__all__ = ["ClassError", "ProblemError", "Question", "WrongAnswer", "ask", "predict"]
 
-ONE_TRY = 10  # s that a try may take
-PATIENCE = 30  # s of trying again: a hub restarts in less
+ONE_TRY = 10.0  # s that a try may take
+PATIENCE = 30.0  # s of trying again: a hub restarts in less
+BRIEFLY = 2.0  # s, for a guess: the page goes on without the class
 LARGEST = 60_000  # bytes of a request
 LOST_NOTHING = "What you wrote is still in the cell: run it again"
 
@@ -54,10 +56,28 @@ def ask(id: str, /, seed: int | None = None, **own: object) -> "Question":
     Raises ProblemError for an unknown id or input, and for a value an input cannot have;
     ClassError where the class service does not answer.
     """
-    asked = {"id": _plain(id), "seed": None if seed is None else _plain(seed),
-             "own": {name: _plain(value) for name, value in own.items()}}
+    asked = {"id": _plain(id), "own": {name: _plain(value) for name, value in own.items()}}
+    if seed is not None:
+        asked["seed"] = _plain(seed)
     reply = _post("ask", id, asked)
     return Question(id, seed or 0, reply["inputs"], reply["given"], reply["text"], asked)
+
+
+def predict(id: str, /, **guesses: object) -> Prediction:
+    """Your guesses at what the next cell shows, as they were taken.
+
+    guesses   by part: text with a unit ("25 MB"), an option's key, or `...` for later
+
+    They go to the class's service, which keeps them only for those who share theirs. Raises
+    GuessError for a guess that is none of these.
+    """
+    taken = Prediction(id, guesses)
+    if taken.filled:
+        try:
+            _post("predict", id, {"id": id, "guesses": taken.filled}, BRIEFLY)
+        except (ClassError, ProblemError) as error:
+            print(f"not sent to the class: {error}")
+    return taken
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,20 +119,23 @@ class Question:
 def _plain(value: object) -> Any:
     """A value as JSON that the service turns back into one that is judged the same.
 
-    Text, True, False and usual numbers stay as they are and `...` is null. Of anything else go its
-    type, how it shows itself and, of NumPy's numbers and those that are not finite, the number.
+    Text, True, False and numbers stay as they are and `...` is null. Of anything else go its type,
+    how it shows itself and its number: of NumPy's, of those that are not finite, and of those of
+    over 4200 digits, which JSON does not read.
     """
     if value is ...:
         return None
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, int) and type(value) in (bool, int) and value.bit_length() < 14_000:
+        return value
     number = None
     if isinstance(value, Real):
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
-        if type(value) in (bool, int, float) and math.isfinite(number):
+        if type(value) is float and math.isfinite(number):
             return value
     shows = type(value).__name__
     with contextlib.suppress(Exception):  # some object's own; 10**5000 refuses to be shown
@@ -121,7 +144,7 @@ def _plain(value: object) -> Any:
             "number": None if number is None else repr(number)}
 
 
-def _post(what: str, id: object, body: Mapping[str, Any]) -> Any:
+def _post(what: str, id: object, body: Mapping[str, Any], patience: float = PATIENCE) -> Any:
     """The service's reply. It tries again while the service is restarting or busy."""
     where = printable(id, 60)
     address, token = (os.environ.get(name, "") for name in ("ROOFLINE_CLASS",
@@ -138,7 +161,7 @@ def _post(what: str, id: object, body: Mapping[str, Any]) -> Any:
     start, pause, told = time.monotonic(), 0.1, False
     while True:
         try:
-            with _OPENER.open(request, timeout=ONE_TRY) as reply:
+            with _OPENER.open(request, timeout=min(ONE_TRY, patience)) as reply:
                 return json.loads(reply.read())
         except urllib.error.HTTPError as error:
             why = _refusal(where, error)
@@ -146,12 +169,12 @@ def _post(what: str, id: object, body: Mapping[str, Any]) -> Any:
             reason = getattr(error, "reason", error)
             why = str(getattr(reason, "strerror", None) or reason or type(error).__name__)
         waited = time.monotonic() - start
-        if waited + pause > PATIENCE:
+        if waited + pause > patience:
             raise ClassError(f"{where}: no answer from the class service in {waited:.0f} s "
                              f"({printable(why, 80)}). {LOST_NOTHING}, and tell your instructor "
                              "if it stays so")
         if waited > 2 and not told:
-            print(f"the class service does not answer yet; trying for {PATIENCE} s")
+            print(f"the class service does not answer yet; trying for {patience:.0f} s")
             told = True
         time.sleep(pause)
         pause = min(2 * pause, 3.0)
