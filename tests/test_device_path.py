@@ -15,10 +15,12 @@ import sys
 import time
 from pathlib import Path
 
+import leases
 import numpy as np
 import pytest
 import standin
 from pages import ROOT
+from workshop.hub import cores
 
 from roofline import device, nki
 from roofline.device import gate, neighbours, runner, store
@@ -511,6 +513,217 @@ def test_a_neighbour_that_cannot_run_is_an_error(lab):
     assert "nother process holds the core" in str(failure.value)
     at.clean()
     assert at.files() == {}
+
+
+# --- an instance that a class shares -------------------------------------------------------------
+
+
+@pytest.fixture
+def queue(tmp_path, monkeypatch):
+    """queue("0-3", sharing): gives out these cores from now on."""
+    made = []
+
+    def go(cores: str, sharing: int = 1) -> leases.Server:
+        made.append(leases.Server(tmp_path / "cores", cores, sharing))
+        made[-1].start()
+        monkeypatch.setenv("ROOFLINE_CORES", str(tmp_path / "cores"))
+        return made[-1]
+
+    yield go
+    for one in made:
+        one.stop(signal.SIGKILL)
+
+
+def used(at: Lab) -> set[str]:
+    """NEURON_RT_VISIBLE_CORES of all that ran on a core."""
+    return {call["env"]["NEURON_RT_VISIBLE_CORES"] for call in [
+        *at.calls("nki", "call"), *at.calls("neuron-explorer", "capture")]}
+
+
+@pytest.mark.parametrize(("sharing", "lnc", "taken", "core", "free"), [
+    (1, 1, [0], 1, []), (2, 1, [0], 2, []), (2, 2, [0], 1, []), (2, 2, [3], 0, []),
+    (1, 2, [1], 1, [0]),  # the pair of 2 and 3
+])
+def test_a_capture_runs_on_the_core_that_it_is_given(lab, queue, capsys, sharing, lnc, taken, core,
+                                                     free):
+    """Cores 0 to 3 are the class's. All steps on a core are on that one; then it is free again."""
+    at, running = lab("trn2"), queue("0-3", sharing)
+    call = device.launch(KERNELS.copy, X, elements=256, lnc=lnc)
+    with leases.Asker(running.path, {"cores": taken}) as other:
+        other.core()
+        assert runner.capture_launch(call).provenance["cores"] == [core]
+        assert used(at) == {str(core)}
+        word = "logical " * (lnc == 2)
+        assert capsys.readouterr().out == f"\r{f'{word}core {core} is yours':<60}\n"
+        left = running.status
+        assert len(left["leases"]) == 1 and set(free) <= set(left["free"])
+    at.clean()
+
+
+def test_a_core_that_is_named_is_waited_for_and_its_place_is_told(lab, queue):
+    at, running, told = lab("trn1"), queue("0-1"), []
+    other = leases.Asker(running.path, {"cores": [1]})
+    other.core()
+    second = leases.Asker(running.path, {"cores": [1]})
+
+    def tell(step: str) -> None:
+        told.append(step)
+        if step.endswith("1 ahead of you"):
+            assert at.calls("nki") == [] and running.status["free"] == [0]
+            second.close()
+        elif step.endswith("you are next"):
+            [waits] = running.status["queue"]
+            assert waits["what"] == "copy elements=256"
+            other.close()
+
+    assert at.copied(core=1, tell=tell).provenance["cores"] == [1]
+    assert [step for step in told if "you" in step] == [
+        "waiting for a core: 1 ahead of you", "waiting for a core: you are next", "core 1 is yours"]
+    assert used(at) == {"1"}
+
+
+def test_cores_at_once_wait_for_all_of_them_and_lock_nobody_out(lab, queue):
+    """Two captures of both cores and two of one, all at once: each has its turn."""
+    at, running = lab("trn1", exec_s=0.0005), queue("0-1")
+    call = device.launch(KERNELS.copy, X, elements=256)
+
+    def run(n: int) -> list[list[int]]:
+        made = runner.capture_together(call, [n, 1 - n]) if n < 2 else [at.copied()]
+        return [one.provenance["cores"] for one in made]
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        done = list(pool.map(run, range(4)))
+    assert done[:2] == [[[0], [1]], [[1], [0]]] and {tuple(one[0]) for one in done[2:]} <= {
+        (0,), (1,)}
+    assert running.status["free"] == [0, 1]
+    at.clean()
+
+
+# A notebook's kernel, as far as a capture goes.
+CAPTURES = f"""
+from roofline import device, nki
+from roofline.device import runner
+kernels = nki.load({str(ROOT / "day4" / "kernels.py")!r})
+try:
+    made = runner.capture_launch(
+        device.launch(kernels.copy, ((128, 1024), "fp32"), elements=256))
+    print("recorded", *made.provenance["cores"], flush=True)
+except BaseException as error:
+    print(error, flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def notebook():
+    """notebook(): a kernel that captures, then waits for a word."""
+    made = []
+
+    def go() -> subprocess.Popen:
+        made.append(subprocess.Popen([sys.executable, "-c", CAPTURES], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True))
+        return made[-1]
+
+    yield go
+    for one in made:
+        one.kill()
+        one.communicate()
+
+
+def until(done, what: str) -> None:
+    end = time.monotonic() + leases.LIMIT_S
+    while not done():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def said(kernel: subprocess.Popen, word: str) -> str:
+    """The next line of a kernel that has this word in it."""
+    while line := kernel.stdout.readline():
+        if word in line:
+            return line.strip()
+    raise AssertionError(f"it ended and did not say {word!r}")
+
+
+@pytest.mark.parametrize("where", ["compile", "capture"])
+def test_a_killed_kernel_frees_its_core_when_nothing_of_it_is_left(lab, queue, notebook, where):
+    """The tool and its child mind no request; nobody has the core before they are gone."""
+    at, running = lab("trn1", hang=where, stubborn=True), queue("0")
+    kernel = notebook()
+    until(lambda: at.calls("child"), "the tool does not hang")
+    with leases.Asker(running.path, {"width": 1}) as next_one:
+        assert next_one.hear() == {"ahead": 0}
+        assert len(standin.running(at.instance)) >= 2
+        kernel.kill()
+        assert next_one.core() == [0]
+        assert standin.running(at.instance) == []
+    at.behave(hang="")
+    assert at.copied().provenance["cores"] == [0]
+
+
+def test_a_core_is_free_again_before_the_profile_is_read(lab, queue, notebook):
+    at, running = lab("trn1", hang="summary"), queue("0")
+    notebook()
+    until(lambda: at.calls("child"), "the view does not hang")
+    assert running.status["free"] == [0]
+
+
+def test_an_interrupt_gives_the_place_up(lab, queue, notebook):
+    at, running = lab("trn1"), queue("0")
+    with leases.Asker(running.path, {"width": 1}) as other:
+        other.core()
+        kernel = notebook()
+        until(lambda: running.status["queue"], "it does not wait")
+        kernel.send_signal(signal.SIGINT)
+        assert "stopped by you while it waited" in said(kernel, "stopped")
+        assert running.status["queue"] == [] and at.calls("nki") == []
+        assert kernel.poll() is None
+
+
+def test_the_instructor_ends_a_capture_and_the_kernel_goes_on(lab, queue, notebook):
+    at, running = lab("trn1", hang="capture"), queue("0")
+    kernel = notebook()
+    until(lambda: at.calls("child"), "the tool does not hang")
+    assert "SIGINT" in cores.end(running.path, 0)
+    assert "stopped by you, or by the instructor; what it had" in said(kernel, "stopped")
+    assert running.status["free"] == [0] and kernel.poll() is None
+    at.clean()
+
+
+def test_a_queue_that_is_restarted_under_a_capture_leaves_it_its_core(lab, queue, notebook):
+    at, running = lab("trn1", capture_s=2), queue("0")
+    kernel = notebook()
+    until(lambda: at.calls("neuron-explorer", "capture"), "nothing is captured")
+    running.stop(signal.SIGKILL)
+    running.start()
+    [lease] = running.status["leases"]
+    assert (lease["pid"], lease["what"]) == (kernel.pid, "copy elements=256")
+    assert said(kernel, "recorded") == "recorded 0"
+    assert running.status["free"] == [0]
+
+
+def test_a_queue_that_is_not_there_or_ends_says_so_once(lab, queue, notebook, monkeypatch):
+    at, running = lab("trn1"), queue("0")
+    with leases.Asker(running.path, {"width": 1}) as other:
+        other.core()
+        kernel = notebook()
+        until(lambda: running.status["queue"], "it does not wait")
+        running.stop(signal.SIGKILL)
+        text = said(kernel, "lost")
+        assert text.startswith("copy: no turn on a core: the queue at ") and "(it ended)" in text
+        assert "Run this again" in text and kernel.poll() is None
+    text = at.fails(device.CaptureError)
+    assert "ask the instructor to start it" in text and "Connection refused" in text
+    monkeypatch.setenv("ROOFLINE_CORES", "/nowhere/cores")
+    assert "No such file" in at.fails(device.CaptureError)
+    assert at.calls("nki") == []
+
+
+def test_a_core_that_the_instance_has_not_is_refused(lab, queue):
+    at, running = lab("trn1"), queue("5")
+    assert "a core that is not here" in at.fails(device.CaptureError)
+    assert running.status["free"] == [5] and at.calls("nki") == []
+    assert "a request for cores that the class has not" in at.fails(device.CaptureError, core=0)
 
 
 # --- a sweep -------------------------------------------------------------------------------------

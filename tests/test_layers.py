@@ -77,6 +77,9 @@ def test_matplotlib_is_imported_by_plot_alone(path):
 @each_file
 def test_nothing_reaches_the_network_or_a_notebook(path):
     heads = {name[0] for name in imports(path)}
+    if path.name == "lease.py":  # a socket of this machine, and no other
+        heads -= {"socket"}
+        assert "AF_UNIX" in path.read_text() and "AF_INET" not in path.read_text()
     assert not heads & {"urllib", "http", "socket", "requests", "nbformat"}
 
 

@@ -10,6 +10,7 @@ Ignores   what the time means: profile, gap
 
 import argparse
 import math
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -54,7 +55,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--write", metavar="PROFILE.json",
                         help="the profile into a file of the profiler's own format")
     parser.add_argument("--core", type=_core, metavar="N",
-                        help="the logical core to run on; 0 unless given")
+                        help="the logical core to run on; 0 unless given, and any where a class "
+                             "shares the instance")
     parser.add_argument("--inputs", metavar="FILE.npz",
                         help="the arrays, by the kernel's names; otherwise drawn, never zeros")
     parser.add_argument("--tolerance", type=_positive, metavar="X",
@@ -134,13 +136,15 @@ def _recorded(args: argparse.Namespace, call: "Launch", here: "Probe", chip: str
 
     Says in a line what will happen. Raises Nowhere, CaptureError.
     """
-    from ..device import runner, store
+    from ..device import lease, runner, store
     if not why:
+        core = ("a core, in turn" if args.core is None and os.environ.get(lease.VARIABLE) else
+                f"core {args.core or 0}")
         tell("\n".join(wrapped([here.verdict, (
-            f"capture {call.title} on core {args.core or 0}: run, check the outputs, profile the "
-            f"second execution, save into {_shown(store.home())}")], whole=True)))
+            f"capture {call.title} on {core}: run, check the outputs, profile the second "
+            f"execution, save into {_shown(store.home())}")], whole=True)))
         with working(f"capturing {call.title}") as at:
-            return runner.capture_launch(call, core=args.core or 0, tolerance=args.tolerance,
+            return runner.capture_launch(call, core=args.core, tolerance=args.tolerance,
                                          timeout_s=args.timeout, tell=at)
     if found := store.find(call.key(chip), core=args.core):
         tell("\n".join(wrapped([f"replay: {why}. Recorded: {found.label}"], whole=True)))

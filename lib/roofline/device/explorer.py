@@ -11,6 +11,7 @@ Not documented, and so looked for in more than one way: the name of the trace (`
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -18,24 +19,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from ..profile import Profile, ProfileError, read
 from ..table import Told, printable
 from .chip import end
+from .lease import Lease
 
 TOOL = "neuron-explorer"
 GRACE_S = 5  # from the request to end until the end without asking
 TAIL = 8  # lines of a tool's own words in an error
-# Becomes the command, which gets SIGKILL when its parent ends (prctl(PR_SET_PDEATHSIG)).
-LEASH = """
-import ctypes, os, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, 9)
-os.execv(sys.argv[1], sys.argv[2:])
-"""
+LEASH = Path(__file__).with_name("leash.py")
 
 
 class CaptureError(Told, RuntimeError):
@@ -91,6 +87,7 @@ class Bench:
     kernel       what errors start with
     others       processes that held cores before it began, in words
     tell         is told each step as it begins
+    lease        of cores: as long as a command runs, they are not given to anybody else
     """
 
     folder: Path
@@ -99,6 +96,7 @@ class Bench:
     kernel: str
     others: str = ""
     tell: Callable[[str], None] = lambda step: None
+    lease: Lease = field(default_factory=lambda: Lease(()))
 
     @property
     def log(self) -> Path:
@@ -131,7 +129,7 @@ class Bench:
               ) -> subprocess.Popen[bytes]:
         """Start a command as a group of its own, which `end` ends with all its children.
 
-        Should this process be killed, the kernel kills the command: nothing holds a core unseen.
+        Should this process be killed, all of it ends (leash): nothing holds a core unseen.
         """
         found = shutil.which(command[0], path=self.environment.get("PATH"))
         if not found:
@@ -140,10 +138,10 @@ class Bench:
         with self.log.open("ab") as log:
             log.write(f"\n$ {shlex.join(command)}\n".encode())
             log.flush()
-            return subprocess.Popen([sys.executable, "-ISc", LEASH, found, *command],
-                                    cwd=self.folder / within, env=self.environment,
-                                    stdin=subprocess.DEVNULL, stdout=stdout, stderr=log,
-                                    start_new_session=True)
+            return subprocess.Popen(
+                [sys.executable, "-IS", str(LEASH), str(os.getpid()), found, *command],
+                cwd=self.folder / within, env=self.environment, stdin=subprocess.DEVNULL,
+                stdout=stdout, stderr=log, start_new_session=True, pass_fds=self.lease.files)
 
     def _ended(self, step: str, process: subprocess.Popen[bytes]) -> None:
         """Wait for the end. Raises CaptureError for a late one or a failure."""

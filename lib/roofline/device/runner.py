@@ -36,6 +36,7 @@ from . import chip, explorer, gate, store
 from .explorer import Bench, CaptureError, Shot
 from .gate import Tolerance, WrongOutput
 from .launches import Launch, LaunchError, launch
+from .lease import Lease, LeaseError, take
 from .neighbours import neighbours
 from .plausibility import SAME_BYTES, Flag, plausible
 from .recording import RecordingError
@@ -53,14 +54,15 @@ class CaptureInterrupted(Told, KeyboardInterrupt):
     """The reader stopped a capture; nothing of it is left."""
 
 
-def capture(kernel: Callable, /, *args: Any, lnc: int | None = None, core: int = 0,
+def capture(kernel: Callable, /, *args: Any, lnc: int | None = None, core: int | None = None,
             expect: Any = None, tolerance: float | None = None, framework: str | None = None,
             dge: bool = False, timeout_s: float = 900, **parameters: Any) -> Profile:
     """Run `kernel` on the device, check its outputs, profile it, save the recording.
 
     args        arrays, or (shape, dtype) of each, drawn from a fixed seed
     lnc         physical cores: 1 or 2 (trn2); follows kernel[2]
-    core        logical core to run on
+    core        logical core to run on: 0 unless given. Where a class shares the instance
+                (ROOFLINE_CORES) any free one, and a named one is waited for
     expect      the outputs it has to give: an array or several, or a function of the arrays and
                 the parameters of this call; the counting backend's unless given
     tolerance   relative; by the kernel's own dtypes and sums unless given
@@ -76,16 +78,20 @@ def capture(kernel: Callable, /, *args: Any, lnc: int | None = None, core: int =
                           framework=framework, dge=dge, timeout_s=timeout_s).profile
 
 
-def capture_launch(call: Launch, *, core: int = 0, **how: Any) -> store.Recording:
+def capture_launch(call: Launch, *, core: int | None = None, **how: Any) -> store.Recording:
     """The same of a launch; the recording itself.
 
     how   expect, tolerance, framework, dge, timeout_s: as `capture` has them; tell: a function
-          that is told each step as it begins
+          that is told each step as it begins, and the place in the queue of a shared instance
     """
-    job = _job(call, [core], **how)
-    with _bench(job, core) as bench:
-        ran = run(bench, job)
-        return _recorded(bench, Made(job, core, ran, explorer.capture(bench, ran.inputs, job.dge)))
+    job = _job(call, [core or 0], **how)
+    with _leased(job, None if core is None else [core]) as lease:
+        [core] = lease.cores
+        with _bench(job, core, lease) as bench:
+            ran = run(bench, job)
+            shot = explorer.capture(bench, ran.inputs, job.dge)
+            lease.close()  # the views need no core
+            return _recorded(bench, Made(job, core, ran, shot))
 
 
 def capture_together(call: Launch, cores: Iterable[int], **how: Any) -> list[store.Recording]:
@@ -96,7 +102,7 @@ def capture_together(call: Launch, cores: Iterable[int], **how: Any) -> list[sto
     """
     told = list(cores)
     job = _job(call, told, **how)
-    with _bench(job, told[0]) as first:
+    with _leased(job, told) as lease, _bench(job, told[0], lease) as first:
         ran = run(first, job)
         return [_amid(first, job, ran, core, tuple(k for k in told if k != core)) for core in told]
 
@@ -104,7 +110,7 @@ def capture_together(call: Launch, cores: Iterable[int], **how: Any) -> list[sto
 def _amid(first: Bench, job: "Job", ran: "Ran", core: int, others: tuple[int, ...]
           ) -> store.Recording:
     """One core profiled among its neighbours, with the NEFF and the inputs of the first bench."""
-    with _bench(job, core) as bench:
+    with _bench(job, core, first.lease) as bench:
         shutil.copyfile(first.log, bench.log)
         shutil.copyfile(first.folder / "kernel.neff", bench.folder / "kernel.neff")
         inputs = [(name, first.folder / file) for name, file in ran.inputs]
@@ -112,6 +118,26 @@ def _amid(first: Bench, job: "Job", ran: "Ran", core: int, others: tuple[int, ..
             shot = explorer.capture(bench, inputs, job.dge)
             odd = overlap()
         return _recorded(bench, Made(job, core, ran, shot, others), odd)
+
+
+def _leased(job: "Job", cores: Sequence[int] | None) -> Lease:
+    """The cores to run on; where others share the instance, once it is our turn."""
+    call = job.call
+    try:
+        lease = take(call.title, call.lnc, cores, job.tell)
+    except LeaseError as error:
+        raise CaptureError(f"{call.name}: {error}") from None
+    except KeyboardInterrupt:
+        raise CaptureInterrupted(f"{call.name}: stopped by you while it waited for a core; its "
+                                 "place is given up, and nothing has run") from None
+    try:
+        for core in lease.cores:
+            job.here.environment(call.lnc, core)
+    except chip.ChipError as error:
+        lease.close()
+        raise CaptureError(f"{call.name}: the queue gives out a core that is not here: {error}. "
+                           "Tell the instructor") from None
+    return lease
 
 
 # --- before anything runs ------------------------------------------------------------------------
@@ -165,7 +191,7 @@ class Job:
     """What is asked of a capture: `capture` says how it is meant.
 
     want   what the kernel has to give
-    tell   is told each step as it begins
+    tell   is told each step as it begins; None: nobody asks
     """
 
     call: Launch
@@ -174,7 +200,7 @@ class Job:
     framework: str | None
     dge: bool
     timeout_s: float
-    tell: Callable[[str], None]
+    tell: Callable[[str], None] | None
 
     @property
     def chip(self) -> str:
@@ -183,13 +209,14 @@ class Job:
 
 def _job(call: Launch, cores: Sequence[int], *, expect: Any = None,
          tolerance: float | None = None, framework: str | None = None, dge: bool = False,
-         timeout_s: float = 900, tell: Callable[[str], None] = lambda step: None) -> Job:
+         timeout_s: float = 900, tell: Callable[[str], None] | None = None) -> Job:
     """The job, when it can be done here. Raises CaptureError otherwise."""
     if framework not in (None, *FRAMEWORKS):
         raise CaptureError(f"{call.name}: framework: got {framework!r}; expected one of "
                            f"{', '.join(FRAMEWORKS)}")
     here = ready(call, cores)
-    tell("compute what it has to give, on NumPy" if expect is None else "count its source")
+    if tell:
+        tell("compute what it has to give, on NumPy" if expect is None else "count its source")
     want = wanted(call, here.chip or "", expect, tolerance)
     return Job(call, here, want, framework, dge, timeout_s, tell)
 
@@ -228,13 +255,14 @@ def _arrays(given: Any) -> tuple[np.ndarray, ...]:
 
 
 @contextlib.contextmanager
-def _bench(job: Job, core: int) -> Iterator[Bench]:
+def _bench(job: Job, core: int, lease: Lease) -> Iterator[Bench]:
     """A part's folder to work in. What goes wrong in it leaves its log, and a clear error."""
     call, here = job.call, job.here
     try:
         with store.part() as folder:
             bench = Bench(folder, _environment(folder, here, call.lnc, core), job.timeout_s,
-                          call.name, ", ".join(map(str, here.others)), job.tell)
+                          call.name, ", ".join(map(str, here.others)),
+                          job.tell or (lambda step: None), lease)
             try:
                 (folder / "run" / "artifacts").mkdir(parents=True)
                 yield bench
@@ -265,8 +293,10 @@ def _told(error: BaseException, bench: Bench) -> BaseException:
         return error  # told already, by the bench of one core among several
     kept = _keep_log(bench)
     if isinstance(error, KeyboardInterrupt):
-        return CaptureInterrupted(f"{bench.kernel}: stopped by you; what it had started is ended, "
-                                  "what was not finished is not saved, recordings are as they were")
+        others = ", or by the instructor" * bool(bench.lease.files)
+        return CaptureInterrupted(f"{bench.kernel}: stopped by you{others}; what it had started is "
+                                  "ended, what was not finished is not saved, recordings are as "
+                                  "they were")
     if isinstance(error, LaunchError):  # a file was changed meanwhile
         error = CaptureError(str(error))
     if isinstance(error, (RecordingError, ProfileError)):
