@@ -313,11 +313,21 @@ def test_numbers_are_the_pages_own(day):
             assert len(free) < len(tried) / 4, f"{number.text} {number.unit}: {free}"
 
 
-FENCED = re.compile(r"`((?:sudo )?python3? [^`\n]+)`|^ {4}((?:sudo )?python3? .+)$", re.M)
+FENCED = re.compile(r"`((?:sudo )?python3? [^`\n]+)`|^>? {4,}((?:sudo )?python3? .+)$", re.M)
 
 
 def papers() -> dict[str, str]:
     return NOTES | {"README": (WORKSHOP / "README.md").read_text()}
+
+
+def test_the_readme_names_every_part_and_no_missing_file():
+    text = papers()["README"]
+    assert {name for name in PARTS if f"course.py workshop {name}" in text} == set(PARTS)
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        assert (WORKSHOP / link).exists(), link
+    assert f"about {setup_check.FREE / 1e9:g} GB of disk" in text
+    titles = {"#" + route["title"].lower().replace(" ", "-") for route in ROUTES.values()}
+    assert set(re.findall(r"timetable\.md(#[\w-]+)", text)) == titles
 
 
 @pytest.mark.parametrize("name", [*NOTES, "README"])
@@ -334,6 +344,8 @@ def test_commands_parse(name, capsys):
                 module = importlib.import_module(f"workshop.{PARTS[words[3]][0]}")
                 if hasattr(module, "parser"):
                     module.parser().parse_args(words[4:])
+                elif hasattr(module, "_arguments"):
+                    module._arguments(words[4:])
         elif words[1] == "course.py":
             assert f"course.py {words[2]} " in (ROOT / "course.py").read_text(), command
         elif words[1:3] == ["-m", "roofline"]:
