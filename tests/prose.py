@@ -3,7 +3,6 @@
 import math
 
 from pages import Section
-
 from workshop.prose import Number, numbers, plain
 
 __all__ = ["Number", "edits", "is_bound", "numbers", "plain", "printed"]

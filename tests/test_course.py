@@ -74,7 +74,7 @@ def test_it_is_short_and_needs_the_standard_library_alone():
 def test_help_names_every_command():
     done = subprocess.run([sys.executable, ROOT / "course.py", "--help"], capture_output=True,
                           text=True)
-    for command in ("serve", "test", "lab", "build", "pdf", "refresh", "fuzz", "bench",
+    for command in ("serve", "test", "lab", "build", "pdf", "workshop", "refresh", "fuzz", "bench",
                     "clean"):
         assert f"course.py {command}" in done.stdout
 
