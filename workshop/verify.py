@@ -16,6 +16,7 @@ import json
 import math
 import os
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -312,7 +313,8 @@ def failing(path: Path) -> list[str]:
     """Cells that fail when a whole notebook is run, from its first cell to its last."""
     notebook = editions.read(path)
     NotebookClient(notebook, timeout=300, kernel_name="python3", allow_errors=True,
-                   resources={"metadata": {"path": str(path.parent)}}).execute()
+                   resources={"metadata": {"path": str(path.parent)}}
+                   ).execute(stderr=subprocess.DEVNULL)  # the kernel's own remarks
     return [f"{cell.id}: {output.ename}: {output.evalue}" for cell in notebook.cells
             if cell.cell_type == "code" and "raises-exception" not in cell.metadata.get("tags", [])
             for output in cell.outputs if output.output_type == "error"]
