@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import ROOT
+from tornado.web import create_signed_value
+from workshop.hub.service import predictions, questions, records, remote
 
 from roofline import problems
 from roofline.check import Choice, Part, ProblemError, WrongAnswer
 from roofline.units import show
-from workshop.hub.service import predictions, questions, records, remote
 
 PREFIX = "/services/class/"
 BOARD = "custom:class:board"
@@ -132,6 +134,11 @@ class Running:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         status, _, text = self.request("POST", path, data, token)
         return status, json.loads(text) if text else None
+
+    def cookie(self, name: str) -> str:
+        """Of a browser in which NAME logged in."""
+        secret = (self.state / "cookie_secret").read_bytes()
+        return f"service-class={create_signed_value(secret, 'service-class', f't-{name}').decode()}"
 
     def files(self) -> bytes:
         """All that is on disk."""
@@ -232,14 +239,15 @@ def test_every_problem_is_judged_as_by_the_bank(class_, monkeypatch):
             assert there.inputs == {name: here.inputs[name] for name, text in here.given.items()
                                     if text in here.text}
             for answers in attempts(here)[:how_many]:
-                assert said(lambda: there.check(**answers)) == said(lambda: here.check(**answers))
+                assert said(partial(there.check, **answers)) == said(partial(here.check, **answers))
 
 
 VALUES = st.one_of(
     st.text(max_size=20), st.sampled_from(["46.1 MB", "1/12", "80 TFLOP/s", "-1 s", "5 Gb", "∞"]),
     st.integers(-10, 10**18), st.floats(), st.just(...), st.booleans(), st.none(),
     st.sampled_from([10**400, -10**400, 1j, [1], {}, b"1", Fraction(1, 3), object,
-                     np.float32(0.1), np.int64(7), np.float64("nan"), np.bool_(True), np.arange(3)]))
+                     np.float32(0.1), np.int64(7), np.float64("nan"), np.bool_(True),
+                     np.arange(3)]))
 
 
 def through_json(what: str, sent: dict[str, Any]) -> dict[str, Any]:
@@ -317,3 +325,455 @@ def test_a_participant_has_the_course_without_the_bank(class_, tmp_path):
         repr(problems.ask("day1.cpu.spec")), "BW: right.", "not attempted: P, ridge",
         repr(problems.predict("day1.dot-times", compute="0.2 ms", moving=...)),
         "day1.cpu.spec: the worked answer is with your instructor", "[]", "False", ""]), "")
+
+
+# --- what a reader is told when it does not work --------------------------------------------
+
+
+class _Odd(http.server.BaseHTTPRequestHandler):
+    """Answers as the test's script says: (status, headers, body), the last one for good."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.path, self.headers["Authorization"], sent))
+        script = self.server.script
+        status, headers, body = script.pop(0) if len(script) > 1 else script[0]
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST
+
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Odd)
+    server.seen = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("ROOFLINE_CLASS", f"http://127.0.0.1:{server.server_port}/services/class/")
+    yield server
+    server.shutdown()
+
+
+ASKED = json.dumps({"text": "a question", "names": ["W"], "inputs": {}, "given": {}}).encode()
+WRAPPED = "What you wrote is still in the cell: run it again"
+
+
+def failing(patience: float) -> list[str]:
+    """The lines that a notebook shows when a question cannot be had."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(remote.ClassError) as error:
+        patch.setattr(remote, "PATIENCE", patience)
+        remote.ask("day1.dot")
+    return error.value._render_traceback_()
+
+
+def test_nobody_listens(monkeypatch):
+    monkeypatch.setenv("ROOFLINE_CLASS", f"http://127.0.0.1:{free_port()}/services/class")
+    line, = failing(0.05)
+    assert line == ("ClassError: day1.dot: no answer from the class service in 0 s (Connection "
+                    f"refused). {WRAPPED}, and tell your instructor if it stays so")
+
+
+@pytest.mark.parametrize(("status", "headers", "body", "why"), [
+    (503, {}, b'{"error": "the hub does not answer"}', "the hub does not answer"),
+    (503, {}, b"<html>no target</html>", "status 503"),  # the proxy's own page
+    (404, {}, b"<html>not found</html>", "status 404"),  # the hub's, while it restarts
+    (302, {"Location": "/hub/login"}, b"", "status 302"),
+    (200, {}, b"<html>hello</html>", "Expecting value: line 1 column 1 (char 0)"),
+    (200, {"Content-Length": "9"}, b"{}", "IncompleteRead"),
+])
+def test_something_else_listens(odd, status, headers, body, why):
+    odd.script = [(status, headers, body)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "ONE_TRY", 0.2)
+        line, = failing(0.05)
+    assert f"({why}" in line
+    assert WRAPPED in line
+    assert {path for path, _, _ in odd.seen} == {"/services/class/ask"}  # the token went nowhere
+
+
+@pytest.mark.parametrize(("status", "body", "says"), [
+    (403, b'{"error": "no valid token"}', "does not take this notebook's token. Stop your server"),
+    (401, b"", "does not take this notebook's token"),
+    (500, b'{"error": "Internal Server Error"}', "failed at this question"),
+    (400, b'{"error": "expected JSON"}', "refuses this: expected JSON"),
+])
+def test_it_says_no_at_once(odd, status, body, says):
+    odd.script = [(status, {}, body)]
+    line, = failing(60)
+    assert says in line
+    assert len(odd.seen) == 1
+
+
+def test_it_waits_for_a_restart(odd, capsys):
+    odd.script = [(503, {}, b"<html>"), (429, {}, b'{"error": "too many"}'), (200, {}, ASKED)]
+    assert repr(remote.ask("day1.dot")) == "a question"
+    assert len(odd.seen) == 3
+    assert capsys.readouterr().out == ""  # only a wait that is felt is told
+
+
+def test_a_bank_s_refusal_is_told_in_its_words(odd):
+    odd.script = [(422, {}, b'{"error": "no question is called \'x\'"}')]
+    with pytest.raises(ProblemError, match=r"^no question is called 'x'$"):
+        remote.ask("x")
+
+
+def test_too_much_is_told_before_it_is_sent(odd):
+    odd.script = [(200, {}, ASKED)]
+    question = remote.ask("day1.dot")
+    with pytest.raises(ProblemError, match=r"^day1.dot: got 100,0\d\d bytes of answers, at most"):
+        question.check(W="1" * 100_000)
+    assert len(odd.seen) == 1
+
+
+@pytest.mark.parametrize("missing", ["ROOFLINE_CLASS", "JUPYTERHUB_API_TOKEN"])
+def test_not_started_from_the_hub(odd, monkeypatch, missing):
+    monkeypatch.delenv(missing)
+    line, = failing(60)
+    assert line.startswith("ClassError: day1.dot: answers are judged by the class service, and ")
+
+
+def test_a_guess_that_the_class_does_not_get_stops_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("ROOFLINE_CLASS", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setattr(remote, "BRIEFLY", 0.05)
+    here = problems.predict("day1.dot-times", compute="1 ms", moving=...)
+    assert remote.predict("day1.dot-times", compute="1 ms", moving=...) == here
+    assert capsys.readouterr().out.startswith("not sent to the class: day1.dot-times: no answer")
+
+
+# --- what the service refuses ---------------------------------------------------------------
+
+SENT: dict[str, Any] = {"id": "day1.dot", "own": {}, "answers": {}}
+
+
+@pytest.mark.parametrize(("path", "body", "status", "says"), [
+    ("check", b"", 400, "expected JSON"),
+    ("check", b"{", 400, "expected JSON"),
+    ("check", b"[" * 30_000, 400, "expected JSON"),
+    ("check", b'{"seed": NaN}', 400, "expected JSON"),
+    ("check", b'{"seed": 1' + b"0" * 5000 + b"}", 400, "expected JSON"),
+    ("check", b"\xff\xfe", 400, "expected JSON"),
+    ("check", [1], 400, "expected an object of JSON"),
+    ("check", {}, 400, "expected id, seed, own and, for a check, answers by name"),
+    ("check", SENT | {"answers": [1]}, 400, "expected id, seed, own and, for a check, answers "
+                                            "by name"),
+    ("ask", SENT | {"own": {"seed": 1}}, 400, "expected id, seed, own and, for a check, answers "
+                                              "by name"),
+    ("check", SENT | {"answers": {"W": [1]}}, 400, "expected text, a number or null for each "
+                                                   "answer"),
+    ("check", SENT | {"answers": {"W": {"type": "x"}}}, 400, "expected type, shows and number of "
+                                                             "a foreign object"),
+    ("check", SENT | {"answers": {"W": {"type": "x", "shows": "", "number": "one"}}}, 400,
+     "expected a number as Python writes it"),
+    ("check", SENT | {"id": "<b>"}, 422, "no question is called '<b>'; near it: "
+                                        "day1.bound, day1.slope, day1.log_axes"),
+    ("check", SENT | {"id": ["day1.dot"]}, 400, "expected text, a number or null for each answer"),
+    ("check", SENT | {"answers": {"W": "1" * 3000}}, 422,
+     "W: got text of 3,000 characters; at most 2,000 are judged. Write a number with its unit, "
+     "or a few words"),
+    ("predict", {"id": 1, "guesses": {}}, 400, "expected id, and guesses by name"),
+    ("predict", {"id": "x", "guesses": []}, 400, "expected id, and guesses by name"),
+])
+def test_what_is_no_request(class_, path, body, status, says):
+    assert class_.post(path, body) == (status, {"error": says})
+
+
+def test_more_than_a_request_may_have(class_):
+    with pytest.raises((ConnectionError, http.client.HTTPException, json.JSONDecodeError)) as end:
+        status, _ = class_.post("check", SENT | {"answers": {"W": "1" * 70_000}})
+        assert status == 400
+        raise ConnectionError("refused")
+    assert end
+
+
+@pytest.mark.parametrize("token", ["", "nobody", "t-stranger", "t-cull"])
+def test_whose_token_it_is_not(class_, token):
+    """None, one the hub does not know, a person's of another class, a service's."""
+    for path in ("ask", "check", "predict"):
+        assert class_.post(path, SENT, token)[0] == 403
+
+
+def test_a_cookie_is_no_token(class_):
+    """A page of somebody else cannot make a browser answer for its user."""
+    status, _, _ = class_.request("POST", "check", json.dumps(SENT).encode(),
+                                  Cookie="service-class=t-ann", Origin="http://127.0.0.1")
+    assert status == 403
+
+
+def test_no_user_takes_all_of_it(class_):
+    """After its share a user waits; others do not."""
+    sent = json.dumps({"id": "none", "guesses": {}}).encode()
+    link = http.client.HTTPConnection("127.0.0.1", class_.port)
+    found = []
+    for _ in range(3000):
+        link.request("POST", PREFIX + "predict", sent, {"Authorization": "token t-greedy"})
+        reply = link.getresponse()
+        reply.read()
+        found.append(reply.status)
+        if found[-1] == 429:
+            break
+    link.close()
+    assert (found[-1], len(found) > 500) == (429, True)
+    assert class_.post("ask", SENT, "t-modest")[0] == 200
+
+
+# --- the judge's processes ------------------------------------------------------------------
+
+
+def test_judging_ends():
+    with pytest.raises(TimeoutError), questions._limited(0.02):
+        while True:
+            pass
+    with questions._limited(0.05):
+        pass
+    time.sleep(0.1)  # the alarm is off
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_dead_judge_is_replaced():
+    async def use() -> None:
+        judge = questions.Judge(1)
+        try:
+            await judge.warm()
+            child, = multiprocessing.active_children()
+            child.kill()
+            child.join(10)
+            for _ in range(2):  # its end is noticed at the first or the second request
+                try:
+                    assert (await judge("check", SENT))["right"] is False
+                    break
+                except questions.Busy:
+                    continue
+            assert (await judge("ask", SENT))["names"][0] == "W"
+        finally:
+            judge.close()
+
+    asyncio.run(use())
+
+
+def test_no_more_than_so_many_wait(monkeypatch):
+    async def use() -> None:
+        judge = questions.Judge(1)
+        monkeypatch.setattr(questions, "WAITING", 0)
+        try:
+            with pytest.raises(questions.Busy):
+                await judge("ask", SENT)
+        finally:
+            judge.close()
+
+    asyncio.run(use())
+
+
+def test_twenty_at_once(class_):
+    here = problems.ask("day1.dot")
+    answers = {part.name: part.answer for part in here.parts}
+
+    def one(number: int) -> tuple[int, Any]:
+        return class_.post("check", SENT | {"answers": answers}, f"t-many-{number}")
+
+    with ThreadPoolExecutor(20) as pool:
+        for status, reply in pool.map(one, range(60)):
+            assert (status, reply["right"]) == (200, True)
+
+
+# --- what is kept, and for whom -------------------------------------------------------------
+
+
+def progress(class_: Running) -> dict[str, dict[str, str]]:
+    """The instructor's CSV: who shares, and what they attempted and passed."""
+    status, _, text = class_.request("GET", "board/attempts.csv",
+                                     Cookie=class_.cookie("instructor"))
+    assert status == 200
+    head, *lines = csv.reader(io.StringIO(text))
+    assert head == ["participant", *problems.BANK]
+    return {line[0]: {id: cell for id, cell in zip(head[1:], line[1:], strict=True) if cell}
+            for line in lines}
+
+
+def bars(class_: Running, id: str) -> list[dict[str, Any]]:
+    """The parts of a prediction as the board's script gets them."""
+    status, _, text = class_.request("GET", f"board/guesses?id={id}",
+                                     Cookie=class_.cookie("instructor"))
+    assert status == 200
+    return json.loads(text)["parts"]
+
+
+def answered(token: str, right: bool = True) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTERHUB_API_TOKEN", token)
+        for id in ("day1.dot", "day1.add"):
+            remote.ask(id).check(**{part.name: ... for part in problems.ask(id).parts})
+        mine = {part.name: part.answer for part in problems.ask("day1.dot").parts}
+        if not right:
+            mine["W"] = "3 FLOP"
+        with (pytest.raises(WrongAnswer) if not right else pytest.MonkeyPatch.context()):
+            remote.ask("day1.dot").check(**mine)
+        remote.predict("day1.dot-times", compute="0.2 ms", moving=...)
+
+
+def test_nothing_is_kept_of_who_shares_nothing(class_):
+    answered("t-silent")
+    assert "silent" not in progress(class_)
+    assert b"silent" not in class_.files()
+
+
+def test_sharing_attempts(class_):
+    """Only what came after the box was ticked; once passed it stays so; no answer is kept."""
+    answered("t-open")
+    class_.share("open", attempts="on")
+    assert progress(class_)["open"] == {}
+    answered("t-open", right=False)
+    assert progress(class_)["open"] == {"day1.dot": "attempted"}
+    answered("t-open")
+    answered("t-open", right=False)
+    assert progress(class_)["open"] == {"day1.dot": "passed"}
+    assert not [part for part in bars(class_, "day1.dot-times") if part["n"]]
+    assert b"3 FLOP" not in class_.files()
+
+
+def test_what_is_no_longer_shared_is_gone_from_disk(class_):
+    class_.share("leaver", attempts="on", predictions="on")
+    answered("t-leaver")
+    assert b"leaver" in class_.files()
+    class_.share("leaver", predictions="on")
+    assert "leaver" not in progress(class_)
+    assert bars(class_, "day1.dot-times")[0]["n"] == 1
+    class_.share("leaver")
+    assert bars(class_, "day1.dot-times")[0]["n"] == 0
+    assert b"leaver" not in class_.files()
+
+
+def test_a_guess_counts_once_and_has_no_name(class_):
+    """Sent again it changes nothing; another one takes its place; bars from three people on."""
+    id = "day1.best-of-four"
+    for name, guess in (("p1", "20 GFLOP/s"), ("p2", "30 GFLOP/s"), ("p1", "25 GFLOP/s")):
+        class_.share(name, predictions="on")
+        for _ in range(2):
+            assert class_.post("predict", {"id": id, "guesses": {"rate": guess}},
+                               f"t-{name}") == (200, {"kept": True})
+    assert bars(class_, id) == [
+        {"label": "Entitled rate of the layernorm", "n": 2, "least": 3, "bars": []}]
+    class_.share("p3", predictions="on")
+    class_.post("predict", {"id": id, "guesses": {"rate": "2.1e10"}}, "t-p3")
+    assert bars(class_, id)[0]["bars"] == [
+        ["20 GFLOP/s – 22 GFLOP/s", 1], ["22 GFLOP/s – 24 GFLOP/s", 0],
+        ["24 GFLOP/s – 26 GFLOP/s", 1], ["26 GFLOP/s – 28 GFLOP/s", 0],
+        ["28 GFLOP/s – 30 GFLOP/s", 0], ["30 GFLOP/s – 32 GFLOP/s", 1]]
+
+
+@pytest.mark.parametrize("guesses", [
+    {"rate": "fast"}, {"rate": "20 GB/s"}, {"rate": "1e400 FLOP/s"}, {"rate": "1e99"},
+    {"rate": None}, {"rate": [1]}, {"rate": {"type": "x"}}, {"speed": "20 GFLOP/s"}, {},
+])
+def test_what_is_no_guess_is_not_kept(class_, guesses):
+    class_.share("vague", predictions="on")
+    sent = {"id": "day1.best-of-four", "guesses": guesses}
+    assert class_.post("predict", sent, "t-vague") == (200, {"kept": False})
+    assert class_.post("predict", sent | {"id": "day1.unheard"}, "t-vague") == (
+        200, {"kept": False})
+
+
+@pytest.mark.parametrize("path", ["board", "board/guesses", "board/attempts", "board/attempts.csv"])
+def test_the_board_is_not_for_participants(class_, path):
+    assert class_.request("GET", path, Cookie=class_.cookie("ann"))[0] == 403
+    assert class_.request("GET", path, token="t-ann")[0] == 403
+    assert class_.request("GET", path, token="t-stranger")[0] == 403
+    status, headers, _ = class_.request("GET", path)
+    assert (status, "/hub/api/oauth2/authorize" in headers["Location"]) == (302, True)
+
+
+def test_another_page_cannot_tick_boxes(class_):
+    """Nor read ours by script: without the form's key a cookie is not looked at."""
+    cookie = class_.cookie("instructor")
+    assert class_.request("POST", "", b"attempts=on", Cookie=cookie)[0] == 403
+    assert class_.request("GET", "board/attempts.csv", Cookie=cookie,
+                          **{"Sec-Fetch-Mode": "cors"})[0] == 403
+
+
+def test_the_book_is_for_who_is_logged_in(class_):
+    cookie = class_.cookie("ann")
+    assert class_.request("GET", "book/", Cookie=cookie)[2] == "<p>the book</p>"
+    assert class_.request("GET", "book/")[0] == 302
+    for path in ("book/../state/class.sqlite", "book/%2e%2e/state/class.sqlite", "book/none",
+                 "static/..%2fapp.py", "static/app.py"):
+        assert class_.request("GET", path, Cookie=cookie)[0] in (403, 404)
+
+
+def test_a_restart_loses_nothing(class_):
+    class_.share("stays", attempts="on")
+    answered("t-stays")
+    before, files = progress(class_), sorted(path.name for path in class_.state.iterdir())
+    class_.stop()
+    assert "class.sqlite-wal" in files and not (class_.state / "class.sqlite-wal").exists()
+    class_.start()
+    assert progress(class_) == before
+    assert {path.stat().st_mode & 0o077 for path in class_.state.iterdir()} == {0}
+
+
+def test_a_foreign_file_is_told(tmp_path):
+    (tmp_path / "class.sqlite").write_text("no database, but a text of some length " * 99)
+    with pytest.raises(records.RecordsError, match="Move the file away; a new one is made"):
+        records.Records(tmp_path / "class.sqlite")
+
+
+# --- bars -----------------------------------------------------------------------------------
+
+TIME = predictions.Part("T", "The bytes at BW", "s", {})
+SHARE = predictions.Part("share", "Share, as a fraction or in %", "", {})
+
+
+@pytest.mark.parametrize(("part", "guesses", "expected"), [
+    # over ten times apart: 1, 2, 5, 10
+    (TIME, ["1 us", "2 us", "4.9 us", "0.02 ms"], [
+        ("1 us – 2 us", 1), ("2 us – 5 us", 2), ("5 us – 10 us", 0), ("10 us – 20 us", 0),
+        ("20 us – 50 us", 1)]),
+    # over five decades of them: whole decades
+    (TIME, ["1 ns", "1 us", "1 us", "0.2 ms"], [
+        ("1 ns – 10 ns", 1), ("10 ns – 100 ns", 0), ("100 ns – 1 us", 0), ("1 us – 10 us", 2),
+        ("10 us – 100 us", 0), ("100 us – 1 ms", 1)]),
+    # nearer: equal steps
+    (TIME, ["3 us", "5 us", "10 us"], [
+        ("3 us – 4 us", 1), ("4 us – 5 us", 0), ("5 us – 6 us", 1), ("6 us – 7 us", 0),
+        ("7 us – 8 us", 0), ("8 us – 9 us", 0), ("9 us – 10 us", 0), ("10 us – 11 us", 1)]),
+    # far from the middle one: at an open end
+    (TIME, ["2 us", "2 us", "3 us", "1e20 s", "0"], [
+        ("below 2 us", 1), ("2 us – 2.2 us", 2), ("2.2 us – 2.4 us", 0), ("2.4 us – 2.6 us", 0),
+        ("2.6 us – 2.8 us", 0), ("2.8 us – 3 us", 0), ("3 us – 3.2 us", 1), ("3.2 us or more", 1)]),
+    (TIME, ["1 us"] * 3, [("1 us – 1.2 us", 3)]),
+    # a share: tenths, whatever is guessed
+    (SHARE, ["5 %", "0.3", "30%", "100 %", "90", "-1"], [
+        ("below 0 %", 1), ("0 % – 10 %", 1), ("10 % – 20 %", 0), ("20 % – 30 %", 0),
+        ("30 % – 40 %", 2), ("40 % – 50 %", 0), ("50 % – 60 %", 0), ("60 % – 70 %", 0),
+        ("70 % – 80 %", 0), ("80 % – 90 %", 0), ("90 % – 100 %", 0), ("100 % or more", 2)]),
+    (predictions.Part("binds", "Which roof?", None, {"HBM": "HBM: left", "compute": "right"}),
+     ["hbm", " HBM ", "compute"], [("HBM: left", 2), ("right", 1)]),
+])
+def test_bars(part, guesses, expected):
+    assert part.bars(part.take(guess) for guess in guesses) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.floats(1e-24, 1e36), st.floats(-1e36, -1e-24), st.just(0.0),
+                          st.floats(0.9, 1.1), st.integers(-50, 50)), min_size=1, max_size=40),
+       st.sampled_from(["s", "FLOP/s", "B", "", "cycle"]))
+def test_every_guess_is_in_one_bar(numbers, unit):
+    found = predictions.Part("x", "x", unit, {}).bars(numbers)
+    assert sum(count for _, count in found) == len(numbers)
+    assert len(found) <= predictions.MOST + 2
+    assert len({label for label, _ in found}) == len(found)
+
+
+def test_predictions_come_in_reading_order():
+    """The course's own order, not the alphabet's; each with where it stands."""
+    found = predictions.read(ROOT / "day1")
+    assert list(dict.fromkeys(one.page for one in found.values())) == [
+        "Day 1: The roofline model", "Your own CPU, measured", "The 2009 paper in its own numbers"]
+    dot = found["day1.dot-times"]
+    assert (dot.page, dot.section, [part.unit for part in dot.parts]) == (
+        "Day 1: The roofline model", "One op, start to end: a dot product", ["s", "s"])
+    assert math.isclose(dot.parts[0].take("0.2 ms"), 2e-4)

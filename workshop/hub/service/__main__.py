@@ -58,6 +58,7 @@ def main(arguments: list[str]) -> int:
               "hub: python3 course.py workshop hub", file=sys.stderr)
         return 1
     logging.basicConfig(level=logging.WARNING, format="class service: %(message)s")
+    logging.getLogger("tornado.application").setLevel(logging.ERROR)  # its warnings name people
     os.umask(0o077)
     try:
         given.state.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def ask(id: str, /, seed: int | None = None, **own: object) -> "Question":
     asked = {"id": _plain(id), "own": {name: _plain(value) for name, value in own.items()}}
     if seed is not None:
         asked["seed"] = _plain(seed)
-    reply = _post("ask", id, asked)
+    reply = _post("ask", id, asked, PATIENCE)
     return Question(id, seed or 0, reply["inputs"], reply["given"], reply["text"], asked)
 
 
@@ -101,7 +101,7 @@ class Question:
         name the question does not have, ClassError where the class service does not answer.
         """
         reply = _post("check", self.id, {**self._asked, "answers": {
-            name: _plain(answer) for name, answer in answers.items()}})
+            name: _plain(answer) for name, answer in answers.items()}}, PATIENCE)
         report = Report(tuple(Outcome(one["name"], one["kind"], one["message"])
                               for one in reply["outcomes"]))
         if any(one.kind not in ("right", "not attempted") for one in report.outcomes):
@@ -144,7 +144,7 @@ def _plain(value: object) -> Any:
             "number": None if number is None else repr(number)}
 
 
-def _post(what: str, id: object, body: Mapping[str, Any], patience: float = PATIENCE) -> Any:
+def _post(what: str, id: object, body: Mapping[str, Any], patience: float) -> Any:
     """The service's reply. It tries again while the service is restarting or busy."""
     where = printable(id, 60)
     address, token = (os.environ.get(name, "") for name in ("ROOFLINE_CLASS",
