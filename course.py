@@ -235,11 +235,11 @@ def copy_pages(folder: Path) -> list[str]:
             if not path.is_file() or re.search(r"/\.|__pycache__|^\.", name):
                 continue
             mine, theirs = folder / name, digest(path)
-            if not mine.exists() or digest(mine) == copied.get(name):
+            if not mine.exists() or digest(mine) in (copied.get(name), theirs):
                 mine.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, mine)
+                os.replace(shutil.copyfile(path, mine.with_name(f".{mine.name}.part")), mine)
                 copied[name] = theirs
-            elif theirs not in (copied.get(name), digest(mine)) and name not in kept:
+            elif theirs != copied.get(name) and name not in kept:
                 kept.append(name)
     record.write_text(json.dumps(copied, indent=1, sort_keys=True))
     return kept
