@@ -19,11 +19,12 @@ import leases
 import numpy as np
 import pytest
 import standin
+from jupyter_client.manager import KernelManager
 from pages import ROOT
 from workshop.hub import cores
 
 from roofline import device, nki
-from roofline.device import gate, neighbours, runner, store
+from roofline.device import explorer, gate, neighbours, runner, store
 from roofline.device.recording import RecordingError
 
 REAL = ROOT.parent / "shared/reference/real-profiles"
@@ -560,6 +561,28 @@ def test_a_capture_runs_on_the_core_that_it_is_given(lab, queue, capsys, sharing
     at.clean()
 
 
+def test_what_runs_on_a_core_holds_its_lease_and_nothing_else_does(lab, queue, monkeypatch):
+    """Of each process: what it was passed, and the cores that were leased when it was started."""
+    at, running, seen = lab("trn1"), queue("0-1"), []
+    start = explorer.Bench.start
+
+    def noted(bench, command, within, stdout):
+        seen.append((command[1], len(bench.lease.files), running.status["free"],
+                     [os.get_inheritable(file) for file in bench.lease.files]))
+        process = start(bench, command, within, stdout)
+        held = {os.readlink(file) for file in Path(f"/proc/{process.pid}/fd").iterdir()}
+        assert sum("/cores.d/core" in name for name in held) == len(bench.lease.files)
+        return process
+
+    monkeypatch.setattr(explorer.Bench, "start", noted)
+    at.copied()
+    assert seen == [("-m", 1, [1], [False]), ("capture", 1, [1], [False]),
+                    ("view", 0, [0, 1], []), ("view", 0, [0, 1], [])]
+    monkeypatch.delenv("ROOFLINE_CORES")
+    at.copied(elements=512)
+    assert seen[4:6] == [("-m", 0, [0, 1], []), ("capture", 0, [0, 1], [])]
+
+
 def test_a_core_that_is_named_is_waited_for_and_its_place_is_told(lab, queue):
     at, running, told = lab("trn1"), queue("0-1"), []
     other = leases.Asker(running.path, {"cores": [1]})
@@ -645,12 +668,11 @@ def said(kernel: subprocess.Popen, word: str) -> str:
     raise AssertionError(f"it ended and did not say {word!r}")
 
 
-@pytest.mark.parametrize("where", ["compile", "capture"])
-def test_a_killed_kernel_frees_its_core_when_nothing_of_it_is_left(lab, queue, notebook, where):
-    """The tool and its child mind no request; nobody has the core before they are gone."""
-    at, running = lab("trn1", hang=where, stubborn=True), queue("0")
+def test_a_killed_kernel_frees_its_core_when_nothing_of_it_is_left(lab, queue, notebook):
+    """The compiler and its child mind no request; nobody has the core before they are gone."""
+    at, running = lab("trn1", hang="compile", stubborn=True), queue("0")
     kernel = notebook()
-    until(lambda: at.calls("child"), "the tool does not hang")
+    until(lambda: at.calls("child"), "the compiler does not hang")
     with leases.Asker(running.path, {"width": 1}) as next_one:
         assert next_one.hear() == {"ahead": 0}
         assert len(standin.running(at.instance)) >= 2
@@ -659,6 +681,39 @@ def test_a_killed_kernel_frees_its_core_when_nothing_of_it_is_left(lab, queue, n
         assert standin.running(at.instance) == []
     at.behave(hang="")
     assert at.copied().provenance["cores"] == [0]
+
+
+def test_in_jupyter_a_cell_waits_for_its_turn_and_a_killed_kernel_frees_the_core(lab, queue):
+    at, running = lab("trn1", hang="capture", stubborn=True), queue("0")
+    other = leases.Asker(running.path, {"width": 1})
+    other.core()
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(leases.LIMIT_S)
+        client.execute(CAPTURES.replace("input()", ""))
+        shown = ""
+        while "is yours" not in shown:
+            message = client.get_iopub_msg(leases.LIMIT_S)
+            if message["msg_type"] == "stream":
+                shown += message["content"]["text"]
+                if "you are next" in shown:
+                    other.close()
+        assert [line.strip() for line in shown.split("\r")] == [
+            "", "waiting for a core: you are next", "core 0 is yours"]
+        until(lambda: at.calls("child"), "the tool does not hang")
+        with leases.Asker(running.path, {"width": 1}) as next_one:
+            assert next_one.hear() == {"ahead": 0}
+            assert running.status["leases"][0]["pid"] == manager.provisioner.pid
+            os.kill(manager.provisioner.pid, signal.SIGKILL)
+            assert next_one.core() == [0]
+            assert standin.running(at.instance) == []
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+        manager.cleanup_resources()
 
 
 def test_a_core_is_free_again_before_the_profile_is_read(lab, queue, notebook):

@@ -323,6 +323,20 @@ def test_a_server_that_starts_anew_knows_who_has_what(server: Any, number: int) 
         assert waits.core() == [1]
 
 
+@several
+def test_who_has_a_core_has_had_a_turn_also_for_a_server_that_starts_anew(server: Any) -> None:
+    running = server("0-1")
+    leases = [Asker(running.path, {"cores": [core]}, uid) for core, uid in ((1, 7001), (0, 7002))]
+    assert [lease.core() for lease in leases] == [[1], [0]]
+    running.stop(signal.SIGKILL)
+    running.start()
+    waiting = [Asker(running.path, ANY, uid) for uid in (7002, 7001, 7003)]
+    assert waiting[2].hear() == {"ahead": 0}
+    assert [one["user"] for one in running.status["queue"]] == ["uid 7003", "uid 7001", "uid 7002"]
+    for one in leases + waiting:
+        one.close()
+
+
 def test_two_servers_do_not_give_out_the_same_cores(server: Any) -> None:
     running = server()
     assert "another server gives out these cores" in Server(running.path, "0").start()

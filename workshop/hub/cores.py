@@ -35,7 +35,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import Stop
+from .. import ROOT, Stop
 
 LONGEST = 4096  # bytes of a request
 PATIENCE_S = 10.0  # for a request to come, once connected
@@ -320,8 +320,8 @@ class Cores:
                 leases.setdefault(json.dumps(one), {
                     **{name: one[name] for name in ("cores", "user", "pid", "what", "since")},
                     "alive": began(one["pid"]) == one["began"],
-                    "ends": f"sudo {sys.executable} -m workshop.hub.cores --socket {self.path} "
-                            f"--end {core}"})
+                    "ends": f"sudo env PYTHONPATH={ROOT} {sys.executable} -m workshop.hub.cores "
+                            f"--socket {self.path} --end {core}"})
             elif not self.locks.held(core):
                 free.append(core)
         waiting = [self._lines[number] for number in self.queue.order()]

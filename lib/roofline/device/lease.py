@@ -12,6 +12,7 @@ Cores come all at once and a lease never grows, so two captures cannot wait for 
 import json
 import os
 import socket
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from ..table import Told, printable
 VARIABLE = "ROOFLINE_CORES"
 ANSWER_S = 10.0  # until the queue has to say the first word
 LONGEST = 4096  # bytes of a word of it
-MOST = 253  # descriptors in one message: SCM_MAX_FD of unix(7)
+SPACE = socket.CMSG_SPACE(4 * 253)  # bytes of descriptors beside it: SCM_MAX_FD of unix(7)
 
 
 class LeaseError(Told, RuntimeError):
@@ -116,8 +117,9 @@ def _turn(lease: Lease, wish: dict[str, Any], show: Callable[[str], None], path:
     try:
         line.sendall(json.dumps(wish).encode())
         while True:
-            data, files, _, _ = socket.recv_fds(line, LONGEST, MOST, socket.MSG_CMSG_CLOEXEC)
-            lease.files += tuple(files)
+            data, beside, _, _ = line.recvmsg(LONGEST, SPACE, socket.MSG_CMSG_CLOEXEC)
+            for *_, files in beside:  # SCM_RIGHTS; recv_fds would leave them to every child
+                lease.files += tuple(array("i", files))
             line.settimeout(None)
             said = json.loads(data)
             if "error" in said:
