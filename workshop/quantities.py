@@ -30,7 +30,8 @@ def _unit(name: str) -> str:
 
 
 _MANY = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_DIGITS = r"\d+(?:[,_'’\u2009\u202f]\d{3})*(?:\.\d+)?|(?<![^\s(])\.\d+"
+_DIGITS = (r"(?:\d{1,3}(?:[,_'’\u2009\u202f]\d{3})+(?!\d)|\d+)(?:\.\d+)?"
+           r"|(?<![^\s(])\.\d+")
 _POWER = r"(?:\s*(?:[×x·*]|\\times|\\cdot)\s*10\s*\^?\{?(?P<ten>[-−+]?\d+)\}?|[eE](?P<e>[-+]?\d+))?"
 _BARE = re.compile(rf"(?<![\w.])(?P<digits>{_DIGITS}){_POWER}")
 _QUANTITY = re.compile(
@@ -83,6 +84,8 @@ def quantities(text: str) -> Iterator[Quantity]:
 
 
 def bare(text: str) -> Iterator[Quantity]:
-    """The numbers as they stand, whatever follows them."""
+    """The numbers as they stand; what commas join is one number, and those between them."""
     for match in _BARE.finditer(text):
         yield Quantity(match[0], _number(match), "")
+        if "," in match[0]:
+            yield from bare(match[0].replace(",", " "))

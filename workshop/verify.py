@@ -153,6 +153,7 @@ def texts(path: Path) -> Iterator[str]:
             yield _unescaped(script)
         text = re.sub(r"<script[^>]*>.*?</script>|<style.*?</style>", " ", text, flags=re.DOTALL)
         yield html.unescape(" ".join(re.findall(r"<[^>]*>", text)))
+        text = re.sub(r"<sup[^>]*>", "^", text)
         text = re.sub(r"</?(?:b|i|em|strong|span|sup|sub)\b[^>]*>", "", text)  # inside a word
         yield html.unescape(re.sub(r"<[^>]*>", " ", text))
     else:
