@@ -657,13 +657,14 @@ def test_a_guess_counts_once_and_has_no_name(class_):
             assert class_.post("predict", {"id": id, "guesses": {"rate": guess}},
                                f"t-{name}") == (200, {"kept": True})
     assert bars(class_, id) == [
-        {"label": "Entitled rate of the layernorm", "n": 2, "least": 3, "bars": []}]
+        {"label": "Entitled rate of the layernorm", "n": 2, "least": 3, "kind": "numbers",
+         "bars": []}]
     class_.share("p3", predictions="on")
     class_.post("predict", {"id": id, "guesses": {"rate": "2.1e10"}}, "t-p3")
     assert bars(class_, id)[0]["bars"] == [
-        ["20 GFLOP/s – 22 GFLOP/s", 1], ["22 GFLOP/s – 24 GFLOP/s", 0],
-        ["24 GFLOP/s – 26 GFLOP/s", 1], ["26 GFLOP/s – 28 GFLOP/s", 0],
-        ["28 GFLOP/s – 30 GFLOP/s", 0], ["30 GFLOP/s – 32 GFLOP/s", 1]]
+        ["20 – 22 GFLOP/s", 1], ["22 – 24 GFLOP/s", 0],
+        ["24 – 26 GFLOP/s", 1], ["26 – 28 GFLOP/s", 0],
+        ["28 – 30 GFLOP/s", 0], ["30 – 32 GFLOP/s", 1]]
 
 
 @pytest.mark.parametrize("guesses", [
@@ -730,26 +731,26 @@ SHARE = predictions.Part("share", "Share, as a fraction or in %", "", {})
 @pytest.mark.parametrize(("part", "guesses", "expected"), [
     # over ten times apart: 1, 2, 5, 10
     (TIME, ["1 us", "2 us", "4.9 us", "0.02 ms"], [
-        ("1 us – 2 us", 1), ("2 us – 5 us", 2), ("5 us – 10 us", 0), ("10 us – 20 us", 0),
-        ("20 us – 50 us", 1)]),
+        ("1 – 2 us", 1), ("2 – 5 us", 2), ("5 – 10 us", 0), ("10 – 20 us", 0),
+        ("20 – 50 us", 1)]),
     # over five decades of them: whole decades
     (TIME, ["1 ns", "1 us", "1 us", "0.2 ms"], [
-        ("1 ns – 10 ns", 1), ("10 ns – 100 ns", 0), ("100 ns – 1 us", 0), ("1 us – 10 us", 2),
-        ("10 us – 100 us", 0), ("100 us – 1 ms", 1)]),
+        ("1 – 10 ns", 1), ("10 – 100 ns", 0), ("100 ns – 1 us", 0), ("1 – 10 us", 2),
+        ("10 – 100 us", 0), ("100 us – 1 ms", 1)]),
     # nearer: equal steps
     (TIME, ["3 us", "5 us", "10 us"], [
-        ("3 us – 4 us", 1), ("4 us – 5 us", 0), ("5 us – 6 us", 1), ("6 us – 7 us", 0),
-        ("7 us – 8 us", 0), ("8 us – 9 us", 0), ("9 us – 10 us", 0), ("10 us – 11 us", 1)]),
+        ("3 – 4 us", 1), ("4 – 5 us", 0), ("5 – 6 us", 1), ("6 – 7 us", 0),
+        ("7 – 8 us", 0), ("8 – 9 us", 0), ("9 – 10 us", 0), ("10 – 11 us", 1)]),
     # far from the middle one: at an open end
     (TIME, ["2 us", "2 us", "3 us", "1e20 s", "0"], [
-        ("below 2 us", 1), ("2 us – 2.2 us", 2), ("2.2 us – 2.4 us", 0), ("2.4 us – 2.6 us", 0),
-        ("2.6 us – 2.8 us", 0), ("2.8 us – 3 us", 0), ("3 us – 3.2 us", 1), ("3.2 us or more", 1)]),
-    (TIME, ["1 us"] * 3, [("1 us – 1.2 us", 3)]),
+        ("below 2 us", 1), ("2 – 2.2 us", 2), ("2.2 – 2.4 us", 0), ("2.4 – 2.6 us", 0),
+        ("2.6 – 2.8 us", 0), ("2.8 – 3 us", 0), ("3 – 3.2 us", 1), ("3.2 us or more", 1)]),
+    (TIME, ["1 us"] * 3, [("1 – 1.2 us", 3)]),
     # a share: tenths, whatever is guessed
     (SHARE, ["5 %", "0.3", "30%", "100 %", "90", "-1"], [
-        ("below 0 %", 1), ("0 % – 10 %", 1), ("10 % – 20 %", 0), ("20 % – 30 %", 0),
-        ("30 % – 40 %", 2), ("40 % – 50 %", 0), ("50 % – 60 %", 0), ("60 % – 70 %", 0),
-        ("70 % – 80 %", 0), ("80 % – 90 %", 0), ("90 % – 100 %", 0), ("100 % or more", 2)]),
+        ("below 0 %", 1), ("0 – 10 %", 1), ("10 – 20 %", 0), ("20 – 30 %", 0),
+        ("30 – 40 %", 2), ("40 – 50 %", 0), ("50 – 60 %", 0), ("60 – 70 %", 0),
+        ("70 – 80 %", 0), ("80 – 90 %", 0), ("90 – 100 %", 0), ("100 % or more", 2)]),
     (predictions.Part("binds", "Which roof?", None, {"HBM": "HBM: left", "compute": "right"}),
      ["hbm", " HBM ", "compute"], [("HBM: left", 2), ("right", 1)]),
 ])
@@ -777,3 +778,92 @@ def test_predictions_come_in_reading_order():
     assert (dot.page, dot.section, [part.unit for part in dot.parts]) == (
         "Day 1: The roofline model", "One op, start to end: a dot product", ["s", "s"])
     assert math.isclose(dot.parts[0].take("0.2 ms"), 2e-4)
+
+
+# --- pages ----------------------------------------------------------------------------------
+
+POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+          "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+
+
+@pytest.fixture
+def opened(class_: Running, visit: Any) -> Any:
+    """opened(name, path, ...): a page as NAME sees it, logged in by the hub."""
+    def go(name: str, path: str = "", **options: Any) -> Any:
+        return visit(f"{class_.address}/{path}", storage_state={"cookies": [
+            {"name": "who", "value": name, "domain": "127.0.0.1", "path": "/", "expires": -1,
+             "httpOnly": False, "secure": False, "sameSite": "Lax"}], "origins": []}, **options)
+
+    return go
+
+
+@pytest.mark.browser
+def test_a_participant_ticks_and_clears(class_, opened):
+    seen = opened("web")
+    page = seen.page
+    boxes = page.get_by_role("checkbox")
+    assert [boxes.nth(i).is_checked() for i in range(2)] == [False, False]
+    assert page.get_by_text("Nothing.").is_visible()
+    page.get_by_label("Show the instructor, by my name").check()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    answered("t-web")
+    page.reload()
+    assert page.get_by_text("1 question passed: day1.dot").is_visible()
+    page.get_by_label("Show the instructor, by my name").uncheck()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Nothing.").wait_for()
+    assert b"web" not in class_.files()
+    assert seen.complaints == []
+
+
+@pytest.mark.browser
+def test_the_board_follows_the_class(class_, opened):
+    seen = opened("instructor", "board#day2.one-link")
+    page = seen.page
+    page.get_by_text("0 guesses").first.wait_for()
+    for number, (binds, link) in enumerate([("link", "1 ms"), ("HBM", "2 ms"), ("link", "3 ms")]):
+        class_.share(f"b{number}", predictions="on")
+        class_.post("predict", {"id": "day2.one-link", "guesses": {"binds": binds, "link": link}},
+                    f"t-b{number}")
+    page.locator(".bars").nth(1).wait_for()  # without a click
+    assert [row.split() for row in page.locator(".bars tr").all_inner_texts()[:3]] == [
+        ["HBM", "1"], ["compute"], ["the", "link", "2"]]
+    widths = [bar.bounding_box()["width"] for bar in page.locator(".bar div").all()[:3]]
+    assert math.isclose(widths[2], 2 * widths[0], rel_tol=0.01) and widths[1] == 0
+    page.get_by_label("Prediction").select_option("")
+    page.wait_for_function("!location.hash")
+    page.get_by_text("3 guesses").first.wait_for()  # the one guessed last
+    page.get_by_role("button", name="Next").click()
+    page.wait_for_function("location.hash === '#day1.dot-times'")
+    page.get_by_role("heading", name="The FLOPs at P").wait_for()
+    assert seen.complaints == []
+
+
+@pytest.mark.browser
+def test_names_are_text(class_, opened):
+    name = "<img src=x onerror=alert(1)>&amp;"
+    class_.share(urllib.parse.quote(name), attempts="on")
+    # The hub's own rules would refuse such a name; the page does not count on them.
+    db = records.Records(class_.state / "class.sqlite")
+    db.share(name, records.Sharing(attempts=True))
+    db.attempted(name, "day1.dot", True)
+    db.close()
+    seen = opened("instructor", "board/attempts?open=day1")
+    head = seen.page.get_by_role("rowheader", name=name)
+    assert head.inner_text() == name
+    assert seen.page.locator("img").count() == 0
+    assert seen.page.locator("td.passed").count() >= 1
+    seen.page.get_by_role("link", name="Day 1").click()
+    seen.page.wait_for_function("!location.search.includes('open')")
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize("path", ["", "board", "board/attempts", "book/none"])
+def test_a_page_loads_nothing_foreign(class_, path):
+    _, headers, text = class_.request("GET", path, Cookie=class_.cookie("instructor"))
+    policy = headers["Content-Security-Policy"]
+    assert policy == POLICY if not path.startswith("book") else "default-src 'self'" in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "http://" not in text and "https://" not in text and "style=" not in text
+    assert not [line for line in text.splitlines() if "<script" in line and "src=" not in line]

@@ -44,7 +44,7 @@ LEAST = 3  # guesses from which on their bars are shown: of fewer, the room know
 BURST, PER_SECOND = 500, 20.0  # requests of one user; a page run whole asks some 60 in a moment
 HERE = Path(__file__).parent / "pages"
 FIGURES = Path(roofline.__file__).parent / "figures"  # colors and buttons are the book's
-_OURS = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+_OURS = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
          "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 # The book's own pages have scripts in them, and Python in a worker.
 _BOOK = ("default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; object-src 'none'; "
@@ -228,8 +228,10 @@ class _Shared(_Page):
     def get(self) -> None:
         attempts, predictions = self.service.records.of(self.user)
         self.render("class.html", user=self.user, sharing=self.service.records.sharing(self.user),
-                    attempts=attempts, guesses=[self.service.predictions[id] for id in predictions
-                                                if id in self.service.predictions],
+                    passed=[id for id in BANK if attempts.get(id)],
+                    tried=[id for id in BANK if not attempts.get(id, True)],
+                    guesses=[one for id, one in self.service.predictions.items()
+                             if id in predictions],
                     saved=self.get_query_argument("saved", ""), least=LEAST,
                     book=self.service.book is not None)
 
@@ -270,6 +272,7 @@ class _Guesses(_BoardPage):
         asked, found = known[id], records.guesses(id)
         self.finish({"id": id, "page": asked.page, "section": asked.section, "parts": [
             {"label": part.label, "n": len(guesses), "least": LEAST,
+             "kind": "numbers" if part.unit is not None else "options",
              "bars": part.bars(guesses) if len(guesses) >= LEAST else []}
             for part in asked.parts for guesses in (found.get(part.name, []),)]})
 

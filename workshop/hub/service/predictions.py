@@ -119,11 +119,17 @@ def _reaches(number: float, edge: float) -> bool:
 def _counted(numbers: Sequence[float], edges: Sequence[float], names: Sequence[str]) -> list[Bar]:
     """A bar from each edge to the next; open ones at both ends where something lies there."""
     places = [sum(_reaches(number, edge) for edge in edges) for number in numbers]
-    middle = [(f"{low} – {high}", places.count(place))
+    middle = [(_between(low, high), places.count(place))
               for place, (low, high) in enumerate(pairwise(names), start=1)]
-    ends = (f"below {names[0]}", places.count(0)), (f"{names[-1]} or more",
-                                                    places.count(len(edges)))
+    ends = [(f"below {names[0]}", places.count(0)),
+            (f"{names[-1]} or more", places.count(len(edges)))]
     return [end for end in ends[:1] if end[1]] + middle + [end for end in ends[1:] if end[1]]
+
+
+def _between(low: str, high: str) -> str:
+    """Both, with the unit once where it is the same: "10 – 20 us"."""
+    number, _, unit = low.partition(" ")
+    return f"{number if unit == high.partition(' ')[2] else low} – {high}"
 
 
 # --- from notebooks ---------------------------------------------------------------------------

@@ -27,7 +27,7 @@ function panel(part) {
     section.append(made("p", `Bars are shown from ${guesses(part.least)} on.`));
     return section;
   }
-  const table = made("table", "", "bars");
+  const table = made("table", "", `bars ${part.kind}`);
   const most = Math.max(1, ...part.bars.map(([, n]) => n));
   for (const [label, n] of part.bars) {
     const row = made("tr");
