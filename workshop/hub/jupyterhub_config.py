@@ -74,15 +74,13 @@ c.Spawner.cmd = [str(venv / "bin/python"), str(at / "start/server.py"), str(at /
 c.Spawner.args = [
     # Sockets in the home instead of ports: a port's outputs can be read by every account here.
     "--KernelManager.transport=ipc",
-    "--LabApp.extension_manager=readonly",
-    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    "--LabApp.news_url=None",
 ]
 c.Spawner.notebook_dir = "~/course"
 c.Spawner.env_keep = ["LANG"]
 c.Spawner.environment = {
     "PATH": settings["path"],
     "PYTHONPATH": str(at / "lib"),
+    "JUPYTER_CONFIG_PATH": str(at / "start/jupyter"),
     "ROOFLINE_CLASS": f"http://127.0.0.1:{port + 3}/services/class",
     "JUPYTERHUB_ACTIVITY_INTERVAL": str(min(300, max(1, int(idle / 4)))),
 }

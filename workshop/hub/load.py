@@ -100,15 +100,24 @@ class Participant:
         """A call of the server's own API, as JupyterLab makes it."""
         answer = self._http.request(
             method, f"{self.address}/user/{self.name}/api/{path}", json=body or None,
-            timeout=PATIENCE_S, headers={"X-XSRFToken": self._xsrf(), "Referer": self.address})
+            timeout=PATIENCE_S, headers={"X-XSRFToken": self._xsrf(f"/user/{self.name}/"),
+                                         "Referer": self.address})
         if not answer.ok:
             raise self._wrong(f"{method} {path}", answer)
         return answer.json() if answer.content else None
 
-    def _xsrf(self) -> str:
-        """The cookie that the server set for its own path; the hub has one of the same name."""
+    def stop_server(self) -> None:
+        """Stop My Server, as in the hub's control panel."""
+        answer = self._http.delete(
+            f"{self.address}/hub/api/users/{self.name}/server", timeout=PATIENCE_S,
+            headers={"X-XSRFToken": self._xsrf("/hub/"), "Referer": f"{self.address}/hub/home"})
+        if answer.status_code not in (202, 204):
+            raise self._wrong("stop the server", answer)
+
+    def _xsrf(self, path: str) -> str:
+        """The cookie of this path: the hub and the server each have their own."""
         return next((c.value or "" for c in self._http.cookies
-                     if c.name == "_xsrf" and c.path == f"/user/{self.name}/"), "")
+                     if c.name == "_xsrf" and c.path == path), "")
 
     def notebook(self, page: str = PAGE) -> Any:
         """The participant's own copy of a page."""
