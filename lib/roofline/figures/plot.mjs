@@ -59,6 +59,11 @@ export function sized(svg, width, height) {
   svg.setAttribute("width", width);
   svg.setAttribute("height", height);
 }
+// A pointer's place in a sized SVG, also where the page around it is scaled, as slides are.
+export function pointed(svg, event) {
+  const frame = svg.getBoundingClientRect(), scale = svg.getAttribute("width") / frame.width;
+  return [(event.clientX - frame.left) * scale, (event.clientY - frame.top) * scale];
+}
 // Draw at the width there is, now and when it changes: draw(width).
 export function fitted(node, draw) {
   let drawn = 0;
@@ -86,9 +91,9 @@ export function axes(label, [x0, x1, y0, y1]) {
     Y: (value) => at.floor - (log(value) - at.y0) / (at.y1 - at.y0) * (at.floor - at.top),
     // A pointer's place as powers of ten.
     from(event) {
-      const frame = svg.getBoundingClientRect();
-      return [at.x0 + (event.clientX - frame.left - at.left) / (at.right - at.left) * (at.x1 - at.x0),
-        at.y0 + (frame.top + at.floor - event.clientY) / (at.floor - at.top) * (at.y1 - at.y0)];
+      const [x, y] = pointed(svg, event);
+      return [at.x0 + (x - at.left) / (at.right - at.left) * (at.x1 - at.x0),
+        at.y0 + (at.floor - y) / (at.floor - at.top) * (at.y1 - at.y0)];
     },
 
     // Grid, ticks and names; labels placed from now on keep off each other.

@@ -3,8 +3,8 @@
 // Every time, count and word comes in through `model`, from timelines.py. The page adds up the
 // starts, which come as steps, finds which stretches of a cause lie over an event, and scales.
 
-import { button, clamp, fitted, line, make, show, significant, sized, speaker, stage,
-  tick } from "./plot.mjs";
+import { button, clamp, fitted, line, make, pointed, show, significant, sized, speaker,
+  stage, tick } from "./plot.mjs";
 
 const ISSUE = 1, CONTROL = 2, TRANSPOSE = 3;
 const HEIGHTS = { cause: 18, dma: 34, throttle: 20 };  // px; 24 for the rest
@@ -290,10 +290,7 @@ function render({ model, el }) {
 
   // --- pointers ----------------------------------------------------------------------------
 
-  const inside = (event) => {
-    const frame = svg.getBoundingClientRect();
-    return [event.clientX - frame.left, event.clientY - frame.top];
-  };
+  const inside = (event) => pointed(svg, event);
   // The event at a place, or the nearest within a few px: [row, event].
   function hit(event) {
     const [x, y] = inside(event), r = rows.findIndex((row) => y >= row.y - 3 && y <= row.y + row.h + 3);
