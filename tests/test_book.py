@@ -67,7 +67,8 @@ def first_visit(page: str, address: str, visit) -> Look:
     return Look(complaints, (written, drawn, failed), packed)
 
 
-@pytest.mark.parametrize("folder", ["assets/vendor/mathjax", "tests/vendor/axe-core"])
+@pytest.mark.parametrize("folder", ["assets/vendor/mathjax", "tests/vendor/axe-core",
+                                    "workshop/vendor/reveal"])
 def test_vendored_files_are_unchanged(folder):
     sums = [line.split() for line in (ROOT / folder / "SHA256SUMS").read_text().splitlines()]
     for digest, name in sums:

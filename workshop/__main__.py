@@ -16,6 +16,9 @@ from . import Stop
 PARTS: dict[str, tuple[str, str, str]] = {
     "student": ("editions", "student", "notebooks without answers, in work/workshop/student/"),
     "key": ("editions", "key", "nbgrader's source notebooks with answers, in work/workshop/key/"),
+    "slides": ("slides", "main", "each day's slides, from the built book; also with notes"),
+    "site": ("site", "main", "the student notebooks as a site, in work/workshop/site/"),
+    "handout": ("site", "handout", "the questions of each day, on paper"),
     "timetable": ("timetable", "main", "minutes of three routes, into workshop/timetable.md"),
     "cost": ("cost", "main", "instance-hours, cost and quota for a class"),
     "catch-up": ("catch_up", "main", "what somebody needs to start at a later day"),
