@@ -349,7 +349,8 @@ def handout(arguments: list[str]) -> int:
         f"in here.</p><ul>{listed}</ul>"), encoding="utf-8")
     shutil.copy(Path(__file__).with_name("handout.css"), target)
     shutil.copytree(ROOT / "assets" / "vendor" / "mathjax", target / "mathjax")
-    print(f"handout: {sum(asked.values())} questions and guesses in {len(days)} files: {target / 'index.html'}")
+    print(f"handout: {sum(asked.values())} questions and guesses in {len(days)} files: "
+          f"{target / 'index.html'}")
     return 0
 
 
