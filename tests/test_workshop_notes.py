@@ -221,6 +221,9 @@ def test_the_command_checks_and_writes(tmp_path, monkeypatch, capsys):
 # --- notes ----------------------------------------------------------------------------------------
 
 
+ITALIC = re.compile(r"(?<![*\w])\*([^*\n]+)\*(?![*\w])")  # in the notes: a section's name
+
+
 def parts_of(day: str) -> dict[str, str]:
     return dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", NOTES[day], re.S | re.M))
 
@@ -244,7 +247,7 @@ def test_notes_have_every_heading(day):
     assert re.findall(r"^## (.*)$", NOTES[day], re.M) == HEADINGS
     assert all(len(text.split()) > 20 for text in parts_of(day).values())
     assert 2 <= parts_of(day)["The point"].count(".") <= 6
-    assert "contain answers" in NOTES[day].split("## ")[0]
+    assert "contain answers" in " ".join(NOTES[day].split("## ")[0].split())
     assert len(slips(day)) >= 12
     assert len(re.findall(r"^- ", parts_of(day)["Ask the room"], re.M)) >= 4
 
@@ -271,8 +274,8 @@ def test_every_slip_exists(day):
 @pytest.mark.parametrize("day", NOTES)
 def test_sections_and_pages_named_exist(day):
     titles = {title for path in of_day(day) for title, _, _ in MINUTES[name_of(path)]}
-    for named in re.findall(r"(?<![*\w])\*([^*\n]+)\*(?![*\w])", NOTES[day]):
-        assert named in titles, f"{day}: no section {named!r}"
+    named = [found for line in lines_of(NOTES[day]) for found in ITALIC.findall(line)]
+    assert named and not [one for one in named if one not in titles], day
     linked = re.findall(r"\]\(([^)#]+)\)", NOTES[day])
     assert all((WORKSHOP / "notes" / link).resolve().is_file() for link in linked), linked
     own = {f"../../{name_of(path)}.ipynb" for path in of_day(day)}
@@ -288,7 +291,7 @@ def computed_for(day: str, line: str) -> list:
                   for value in (part.answer, *(f"{v} {part.unit}" for v in part.slips.values()))]
         return numbers("\n".join([question.text, *question.given.values(), *values,
                                   str(question.worked())]))
-    named = set(re.findall(r"(?<![*\w])\*([^*\n]+)\*(?![*\w])", line))
+    named = set(ITALIC.findall(line))
     found = [section for path in of_day(day) for section in sections(path)
              if not named or section.title in named]
     return [number for section in found
@@ -344,7 +347,7 @@ def test_commands_parse(name, capsys):
                 module = importlib.import_module(f"workshop.{PARTS[words[3]][0]}")
                 if hasattr(module, "parser"):
                     module.parser().parse_args(words[4:])
-                elif hasattr(module, "_arguments"):
+                elif words[4:]:
                     module._arguments(words[4:])
         elif words[1] == "course.py":
             assert f"course.py {words[2]} " in (ROOT / "course.py").read_text(), command
