@@ -271,8 +271,7 @@ def main(arguments: list[str]) -> int:
             return 1  # it has said why, before minutes of building
         if command in ("serve", "build", "test", "pdf"):
             run(PYTHON, "_ext/pyodide_files.py", show=say)  # for cells that run inside a page
-        if command in ("serve", "build", "pdf") or arguments in (
-                ["workshop"], ["workshop", "slides"]):
+        if " ".join([command, *rest]) in ("serve", "build", "pdf", "workshop", "workshop slides"):
             build()
     if command == "serve":
         serve(options.port or 8000)
