@@ -35,7 +35,8 @@ def _secret(path: Path) -> bytes:
 
 
 async def _serve(service: Service, host: str, port: int) -> None:
-    server = HTTPServer(application(service), max_body_size=LARGEST, max_header_size=LARGEST)
+    server = HTTPServer(application(service), max_body_size=LARGEST, max_header_size=LARGEST,
+                        body_timeout=30, idle_connection_timeout=300)
     server.listen(port, host)
     stopped = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):

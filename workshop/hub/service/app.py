@@ -10,12 +10,14 @@ Text that comes from participants reaches a page as text only: templates escape 
 script sets textContent, and no page runs or loads what is not the service's own file.
 """
 
+import asyncio
 import csv
 import io
 import json
 import re
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +77,8 @@ class Service:
     book: Path | None
     cookie_secret: bytes
     rates: _Rates = field(default_factory=_Rates)
+    # Of each user one answer is judged at a time: one who sends slow ones holds up nobody else.
+    turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
 
 class _Handler(HubAuthenticated, RequestHandler):
@@ -157,7 +161,8 @@ class _Asked(_Api):
 
     async def post(self) -> None:
         try:
-            reply = await self.service.judge(self.what, self.sent)
+            async with self.service.turns[self.user]:
+                reply = await self.service.judge(self.what, self.sent)
         except ProblemError as error:
             reply = {"refused": str(error)}
         except Malformed as error:

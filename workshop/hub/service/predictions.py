@@ -22,6 +22,7 @@ from roofline.problems import BANK
 
 MOST = 12  # bars between the two open ends
 FAR = 1000.0  # a guess that is this many times the middle one, or one over it, gets no bar
+LONGEST = 100  # characters of a guess: reading takes their cube, and the service waits for it
 SMALLEST, LARGEST = 1e-24, 1e36  # base units; beyond them a guess is a slip of the keyboard
 Guessed = float | str  # a number in base units, or an option's key
 Bar = tuple[str, int]
@@ -38,6 +39,8 @@ class Part:
 
     def take(self, guess: object) -> Guessed | None:
         """A guess as it is kept; None where it is open or cannot be read."""
+        if isinstance(guess, str) and len(guess) > LONGEST:
+            return None
         if self.unit is None:
             said = " ".join(guess.split()).casefold() if isinstance(guess, str) else None
             return next((key for key in self.options if key.casefold() == said), None)

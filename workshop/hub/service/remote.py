@@ -158,10 +158,11 @@ def _post(what: str, id: object, body: Mapping[str, Any], patience: float) -> An
                            "judged. Write a number with its unit, or a few words")
     request = urllib.request.Request(f"{address.rstrip('/')}/{what}", data, {
         "Authorization": f"token {token}", "Content-Type": "application/json"})
+    one_try = min(ONE_TRY, max(BRIEFLY, patience))
     start, pause, told = time.monotonic(), 0.1, False
     while True:
         try:
-            with _OPENER.open(request, timeout=min(ONE_TRY, patience)) as reply:
+            with _OPENER.open(request, timeout=one_try) as reply:
                 return json.loads(reply.read())
         except urllib.error.HTTPError as error:
             why = _refusal(where, error)
