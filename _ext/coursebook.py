@@ -294,6 +294,21 @@ def _icons(app: Sphinx, error: Exception | None) -> None:
                                         encoding="utf-8")
 
 
+_MARK = re.compile(r"[^\s\w(\[]+")
+
+
+def together(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Keep a formula and the punctuation after it on one line."""
+    for math in list(doctree.findall(nodes.math)):
+        after = math.next_node(descend=False, siblings=True)
+        if not isinstance(after, nodes.Text) or not (mark := _MARK.match(after)):
+            continue
+        after.parent.replace(after, nodes.Text(after[mark.end():]))
+        whole = nodes.inline(classes=["together"])
+        math.replace_self(whole)
+        whole += [math, nodes.Text(mark[0])]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     skip = (_skip, None)
     app.add_node(Html, html=(_visit_html, None), latex=skip, text=skip, man=skip, texinfo=skip)
@@ -308,6 +323,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", _assets)
     app.connect("builder-inited", _no_thebe, priority=1)
     app.connect("doctree-read", _cells)
+    app.connect("doctree-resolved", together)
     app.connect("html-page-context", _page)
     app.connect("build-finished", _icons)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

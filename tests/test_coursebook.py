@@ -4,6 +4,8 @@ from pathlib import Path
 
 import coursebook
 import pytest
+from docutils import nodes
+from docutils.utils import new_document
 
 
 def test_a_worked_answer_is_folded_and_escaped():
@@ -23,6 +25,19 @@ def test_a_worked_answer_is_folded_and_escaped():
 ])
 def test_a_computed_block_runs_as_a_cell(source, shows):
     assert coursebook.run(source, coursebook.names(source)) == shows
+
+
+def test_a_formula_keeps_the_mark_behind_it():
+    text = nodes.paragraph("", "", nodes.math("", "W"), nodes.Text(", in FLOP, and "),
+                           nodes.math("", "Q"), nodes.Text(" (in B)."))
+    page = new_document("page")
+    page += text
+    coursebook.together(None, page, "page")
+    whole, rest, *others = text.children
+    assert whole["classes"] == ["together"]
+    assert [whole.astext(), rest.astext()] == ["W,", " in FLOP, and "]
+    assert [other.astext() for other in others] == ["Q", " (in B)."]
+    assert text.astext() == "W, in FLOP, and Q (in B)."
 
 
 def test_names_are_the_librarys_and_only_those_mentioned():
