@@ -157,8 +157,8 @@ function render({ model, el }) {
     }
     parts.push(...placeIfFree("compute-bound", "rl-compute", { x: left + 6, y: top + 16 },
       { x: left + 6, y: top + 36 }),
-    ...placeIfFree("memory-bound", "rl-memory", { x: right - 4, y: floor - 8, ...end },
-      { x: right - 4, y: floor - 30, ...end }, { x: right - 4, y: floor - 60, ...end }));
+    ...placeIfFree("memory-bound", "rl-memory", { x: right - 4, y: floor - 30, ...end },
+      { x: right - 4, y: floor - 60, ...end }, { x: right - 4, y: floor - 8, ...end }));
     plot.show(parts);
 
     point.style.display = visible ? "" : "none";
