@@ -188,6 +188,14 @@ def test_a_route_that_does_not_add_up_says_so(change, says):
         timetable.plan("two-days", change(two_days()), RULES)
 
 
+def test_an_afternoon_has_a_break_and_no_lunch():
+    table = tomllib.loads((WORKSHOP / "routes.toml").read_text())["half-day"]
+    table["day"][0] |= {"start": "13:00", "until": "17:00"}
+    (day,) = timetable.plan("half-day", table, RULES).days
+    assert [slot.what for slot in day.slots if slot.how in ("break", "lunch")] == ["Break"]
+    assert timetable.clock(day.ends) == "16:40"  # as in the morning, four hours later
+
+
 def test_a_new_section_is_taken_in_or_stops_the_route(monkeypatch):
     real = timetable.sections
     new = timetable.Section("day1/roofline", "Something new", 5, 7)
@@ -610,9 +618,11 @@ def server(body: bytes, code: int = 200):
     with http.server.HTTPServer(("127.0.0.1", 0), Answer) as one:
         thread = threading.Thread(target=one.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{one.server_port}"
-        one.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{one.server_port}"
+        finally:
+            one.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize(("body", "code", "fine", "says"), [

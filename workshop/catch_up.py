@@ -20,7 +20,13 @@ from nbformat import NotebookNode
 from roofline.device import store
 from roofline.device.recording import RecordingError
 
-from . import ROOT, Stop, editions
+from . import ROOT, Stop
+
+try:
+    from . import editions
+except ModuleNotFoundError as missing:  # in an instance's own environment
+    raise Stop(f"catch-up: no {missing.name} in this environment. Run it where course.py has set "
+               "up the course, and copy work/lab/answered from there") from None
 
 LAB = ROOT / "work" / "lab"  # where `course.py lab` has the reader's copies
 NOTES = Path(__file__).parent / "notes"

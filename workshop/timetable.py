@@ -178,8 +178,9 @@ def _day(name: str, day: dict[str, Any], rules: dict[str, Any], skipped: dict[Se
                 tasks.append((how, section.low if how == "show" else section.high, section.title,
                               section))
     start, until = _minute(day["start"]), _minute(day["until"])
+    lunch = start < _minute(rules["lunch_from"]) and until > _minute(rules["lunch_after"])
     found = Day(day["title"], start, until, day["spare"],
-                tuple(_placed(start, until > _minute(rules["lunch_after"]), tasks, rules)))
+                tuple(_placed(start, lunch, tasks, rules)))
     if found.ends > until:
         raise Stop(f"route {name}, {found.title}: ends at {clock(found.ends)}, "
                    f"{found.ends - until} min after its hours. Put sections under [[{name}.skip]] "
