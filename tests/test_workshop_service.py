@@ -613,6 +613,13 @@ def bars(class_: Running, id: str) -> list[dict[str, Any]]:
     return json.loads(text)["parts"]
 
 
+def kept(class_: Running, name: str) -> tuple[dict[str, bool], list[str]]:
+    db = records.Records(class_.state / "class.sqlite")
+    found = db.of(name)
+    db.close()
+    return found
+
+
 def answered(token: str, right: bool = True) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTERHUB_API_TOKEN", token)
@@ -651,7 +658,9 @@ def test_what_is_no_longer_shared_is_gone_from_disk(class_):
     answered("t-leaver")
     assert b"leaver" in class_.files()
     class_.share("leaver", predictions="on")
+    answered("t-leaver")
     assert "leaver" not in progress(class_)
+    assert kept(class_, "leaver") == ({}, ["day1.dot-times"])
     assert bars(class_, "day1.dot-times")[0]["n"] == 1
     class_.share("leaver")
     assert bars(class_, "day1.dot-times")[0]["n"] == 0
@@ -878,3 +887,30 @@ def test_a_page_loads_nothing_foreign(class_, path):
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert "http://" not in text and "https://" not in text and "style=" not in text
     assert not [line for line in text.splitlines() if "<script" in line and "src=" not in line]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_pages_read_well(class_, opened, width, scheme):
+    """No finding of axe, nothing wider than the page, letters of 24 px for the back row."""
+    for name in ("r1", "r2", "r3"):
+        class_.share(name, attempts="on", predictions="on")
+        class_.post("predict", {"id": "day1.cpu-corner", "guesses": {
+            "binds": "DRAM", "share": "40 %"}}, f"t-{name}")
+        answered(f"t-{name}")
+    axe = (ROOT / "tests/vendor/axe-core/axe.min.js").read_text()
+    for name, path in (("r1", ""), ("instructor", "board#day1.cpu-corner"),
+                       ("instructor", "board/attempts?open=day1")):
+        seen = opened(name, path, viewport={"width": width, "height": 720}, color_scheme=scheme)
+        page = seen.page
+        if "#" in path:
+            page.locator(".bars").nth(1).wait_for()
+            size = page.locator(".bars th").first.evaluate(
+                "node => parseFloat(getComputedStyle(node).fontSize)")
+            assert size >= (24 if width == 1280 else 18)
+        page.evaluate(axe)
+        found = page.evaluate("""() => axe.run({resultTypes: ["violations"]})
+            .then((result) => result.violations)""")
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert seen.complaints == []
