@@ -385,6 +385,7 @@ def test_nobody_listens(monkeypatch):
     (404, {}, b"<html>not found</html>", "status 404"),  # the hub's, while it restarts
     (302, {"Location": "/hub/login"}, b"", "status 302"),
     (200, {}, b"<html>hello</html>", "Expecting value: line 1 column 1 (char 0)"),
+    (200, {}, b'{"text": "hello"}', "it is another service"),
     (200, {"Content-Length": "9"}, b"{}", "IncompleteRead"),
 ])
 def test_something_else_listens(odd, status, headers, body, why):

@@ -30,6 +30,7 @@ ONE_TRY = 10.0  # s that a try may take
 PATIENCE = 30.0  # s of trying again: a hub restarts in less
 BRIEFLY = 2.0  # s, for a guess: the page goes on without the class
 LARGEST = 60_000  # bytes of a request
+REPLIES = {"ask": {"text", "inputs", "given"}, "check": {"outcomes"}, "predict": {"kept"}}
 LOST_NOTHING = "What you wrote is still in the cell: run it again"
 
 
@@ -162,8 +163,11 @@ def _post(what: str, id: object, body: Mapping[str, Any], patience: float) -> An
     start, pause, told = time.monotonic(), 0.1, False
     while True:
         try:
-            with _OPENER.open(request, timeout=one_try) as reply:
-                return json.loads(reply.read())
+            with _OPENER.open(request, timeout=one_try) as answer:
+                reply = json.loads(answer.read())
+            if isinstance(reply, dict) and REPLIES[what] <= reply.keys():
+                return reply
+            why = "it is another service"
         except urllib.error.HTTPError as error:
             why = _refusal(where, error)
         except (OSError, http.client.HTTPException, ValueError) as error:
