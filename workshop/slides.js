@@ -12,20 +12,20 @@
   async function fit(slide) {
     const body = slide?.querySelector(".body"), live = body?.querySelector(".shown.live");
     if (!body || slide.dataset.fitted) return;
-    slide.dataset.fitted = "1";
+    slide.dataset.fitted = "now";
     const tall = () => body.scrollHeight > body.clientHeight + 1;
-    if (!live) {
+    if (live) {
+      for (const [width, zoom] of [["", 1], ["900px", 1], ["800px", 1], ["800px", 0.85], ["", 0.85]]) {
+        live.style.width = width;
+        live.style.zoom = zoom;
+        await frames();
+        if (!tall()) break;
+      }
+    } else {
       slide.classList.toggle("two", tall());
       for (let zoom = 0.95; tall() && zoom > 0.5; zoom -= 0.05) body.style.zoom = zoom;
-      return;
     }
-    for (const [width, zoom] of [["", 1], ["900px", 1], ["800px", 1], ["800px", 0.85],
-      ["", 0.85]]) {
-      live.style.width = width;
-      live.style.zoom = zoom;
-      await frames();
-      if (!tall()) return;
-    }
+    slide.dataset.fitted = "done";
   }
   const fitCurrent = () => fit(Reveal.getCurrentSlide());
 
