@@ -123,11 +123,11 @@ def copy_recordings(source: Path, folder: Path) -> tuple[int, list[str]]:
 
 
 def told(day: str) -> str:
-    """The day's own paragraph on catching up, from its notes."""
+    """The day's own paragraph on catching up, from its notes, less the command that says it."""
     notes = (NOTES / f"{day}.md").read_text("utf-8")
     found = re.search(r"^## Catch-up\n(.*?)(?=^## |\Z)", notes, re.S | re.M)
     assert found, f"notes/{day}.md: no section Catch-up"
-    return found[1].strip()
+    return re.sub(r"\s*The\s+answered\s+pages[^:]*:\n\n {4}.*", "", found[1]).strip()
 
 
 def parser() -> argparse.ArgumentParser:
