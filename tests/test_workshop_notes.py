@@ -280,6 +280,16 @@ def test_every_slip_exists(day):
 
 
 @pytest.mark.parametrize("day", NOTES)
+def test_predictions_for_the_board_exist(day):
+    known = {cell["metadata"]["roofline"]["predict"]["id"] for path in of_day(day)
+             for cell in json.loads(path.read_text())["cells"]
+             if "predict" in cell["metadata"].get("roofline", {})}
+    named = re.search(r"board of guesses: (.*?)\.\n\n", NOTES[day], re.S)
+    ids = re.findall(r"`([^`]+)`", named[1])
+    assert len(ids) >= 2 and set(ids) <= known
+
+
+@pytest.mark.parametrize("day", NOTES)
 def test_sections_and_pages_named_exist(day):
     titles = {title for path in of_day(day) for title, _, _ in MINUTES[name_of(path)]}
     named = [found for line in lines_of(NOTES[day]) for found in ITALIC.findall(line)]
