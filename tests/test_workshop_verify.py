@@ -1,7 +1,9 @@
 """The verifier: it notices a leak of each kind, a stub that fails, a key that is wrong."""
 
 import hashlib
+import itertools
 import json
+import zipfile
 
 import nbformat
 import pytest
@@ -58,7 +60,7 @@ def test_what_is_no_number_with_a_unit(text):
 def test_numbers_as_they_stand():
     assert [found.value for found in bare('{"W": 1.024e12, "n": [1, 100_000_000]}')] == [
         1.024e12, 1, 1e8]
-    assert [found.value for found in bare("4,096")] == [4096, 4, 96]
+    assert [found.value for found in bare("4,196")] == [4196, 4, 196]
     assert [found.value for found in bare("[1,4096]")] == [1, 4096]
 
 
@@ -143,7 +145,7 @@ def test_a_right_value_in_a_page(tmp_path, secrets, text):
 @pytest.mark.parametrize("data", ["137438953472", "137438953472.0", "1.3744e11"])
 @pytest.mark.parametrize(("name", "form"), [
     (f"{PAGE}.html", HTML.format("", '{{"W":[1,{}]}}')), (f"_static/{PAGE}.json", '{{"W": [{}]}}'),
-    ("searchindex.js", "Search.setIndex({{terms:{{{}:3}}}})"), ("data.json", "[[2,{},734]]")])
+    ("searchindex.js", 'Search.setIndex({{"terms":{{"{}":3}}}})'), ("data.json", "[[2,{},734]]")])
 def test_a_right_value_in_base_units_in_data(tmp_path, secrets, name, form, data):
     """2 x 4096^3 FLOP, of day1.matmul and others."""
     found = handed_out(tmp_path, secrets, name, form.format(data))
@@ -157,6 +159,60 @@ def test_a_right_value_in_a_file_of_no_page(tmp_path, secrets, name):
         "it moves 8.66 GB"  # day1.fade.matmul_blocked
     found = handed_out(tmp_path, secrets, name, text)
     assert any("day1.fade.matmul_blocked, Q" in leak for leak in found)
+
+
+def test_a_right_value_in_an_archive(tmp_path, secrets):
+    """What is in the folder as well is looked through once; the rest is unpacked."""
+    (tmp_path / "out/day1").mkdir(parents=True)
+    (tmp_path / "out/index.html").write_text("a page")
+    with zipfile.ZipFile(tmp_path / "out/site.zip", "w") as archive:
+        archive.writestr("site/index.html", "a page")
+        archive.writestr("site/day1/roofline.html", "<p>it moves 800 MB</p>")
+    assert verify.leaks(tmp_path / "out", secrets, set()) == [
+        "site.zip/site/day1/roofline.html: day1.dot, Q: 800 MB"]
+
+
+@pytest.mark.parametrize("name", ["assets/form.css", "day1/data/host_run.json", "day5/kernels.py"])
+def test_a_file_of_the_course_as_it_is_committed_is_passed_over(tmp_path, secrets, name):
+    """One byte more, and it is looked through."""
+    source = next(path for path in [ROOT / name, *(ROOT / "assets").glob("*.css")] if path.exists())
+    text = source.read_text()
+    assert handed_out(tmp_path, secrets, f"_downloads/{source.name}", text) == []
+    if source.suffix == ".py":
+        other = handed_out(tmp_path / "edited", secrets, source.name, f"{text}\n# 8.66 GB\n")
+        assert any("day1.fade.matmul_blocked, Q" in leak for leak in other)
+
+
+def test_a_page_of_the_course_is_never_passed_over(tmp_path, secrets):
+    """The committed pages have their answers: as a site's sources they would tell them."""
+    for name in (f"{PAGE}.ipynb", "howto.md"):
+        found = handed_out(tmp_path / name, secrets, f"_sources/{name}", (ROOT / name).read_text())
+        assert found, name
+
+
+@pytest.mark.parametrize(("index", "told"), [
+    ({"terms": {"048flop": 1, "form": 2, "right": 3, "800": 4, "mb": 5}}, False),
+    ({"terms": {"200mflop": 1}}, True), ({"titleterms": {"137438953472": 1}}, True),
+    ({"alltitles": {"It moves 8.66 GB": [1]}}, True), ({"docnames": ["a"], "x": "8.66 GB"}, True)])
+def test_a_search_index_is_read_by_words(tmp_path, secrets, index, told):
+    text = f"Search.setIndex({json.dumps(index)})"
+    assert bool(handed_out(tmp_path, secrets, "searchindex.js", text)) is told
+
+
+def test_a_search_index_may_have_what_its_pages_have(tmp_path, secrets):
+    """A rate on a page is no size; its word in the index could be one."""
+    for name, text in {"instance.html": "<p>It copies 278 GB/s.</p>",
+                       "searchindex.js": 'Search.setIndex({"terms": {"278gb": 1, "800mb": 1}})'
+                       }.items():
+        (tmp_path / name).write_text(text)
+    found = verify.leaks(tmp_path, secrets, set())
+    assert found and all("800MB" in leak for leak in found)
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    (".a { width: 50%; margin: 800 }", False), ('.a::after { content: "8.66 GB" }', True)])
+def test_a_style_sheet_tells_by_its_texts_alone(tmp_path, secrets, text, told):
+    assert bool(handed_out(tmp_path, secrets, "a.css", text)) is told
 
 
 @pytest.mark.parametrize(("text", "told"), [
@@ -201,7 +257,7 @@ def test_what_a_question_gives_is_no_leak(tmp_path, secrets, text):
 def test_every_number_that_is_asked_is_noticed(secrets, page):
     """With 2, 3 and 6 digits and in base units, for each that no question of the page gives."""
     mine, missed = secrets[page], []
-    for name, part in mine.numbers:
+    for name, part in itertools.chain.from_iterable(mine.numbers.values()):
         if part.unit:
             written = [f"{part.value:.9e} {part.unit}", *(
                 units.show(part.value, part.unit, digits) for digits in (2, 3, 6))]

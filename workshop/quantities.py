@@ -30,7 +30,7 @@ def _unit(name: str) -> str:
 
 
 _MANY = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_DIGITS = (r"(?:\d{1,3}(?:[,_'’\u2009\u202f]\d{3})+(?!\d)|\d+)(?:\.\d+)?"
+_DIGITS = (r"(?!0\d)(?:\d{1,3}(?:[,_'’\u2009\u202f]\d{3})+(?!\d)|\d+)(?:\.\d+)?"
            r"|(?<![^\s(])\.\d+")
 _POWER = r"(?:\s*(?:[×x·*]|\\times|\\cdot)\s*10\s*\^?\{?(?P<ten>[-−+]?\d+)\}?|[eE](?P<e>[-+]?\d+))?"
 _BARE = re.compile(rf"(?<![\w.])(?P<digits>{_DIGITS}){_POWER}")

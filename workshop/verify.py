@@ -4,7 +4,8 @@ Question  may this be handed out, and does the key that belongs to it pass?
 Answer    secrets(page) of the committed page, from the problem bank; leaks(folder) looks for them
           in every text of a folder; stubs, answers and pairs go through the notebooks' questions
 Assumes   nothing of how the editions are made: it reads files, and runs cells
-Ignores   pictures, fonts and archives; what a cell prints once it is run; fresh numbers (seeds)
+Ignores   pictures and fonts; files that are an installed package's or committed as they are; what
+          a cell prints once it is run; fresh numbers (seeds)
 
 A number that some question of the page gives is no leak: whoever reads the question has it.
 """
@@ -17,12 +18,15 @@ import math
 import os
 import re
 import subprocess
+import sysconfig
+import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from nbclient import NotebookClient
@@ -32,13 +36,16 @@ from nbgrader.utils import compute_checksum, is_grade
 from roofline import predict
 from roofline.check import Part, Question, Report
 from roofline.problems import ask
-from roofline.units import SCALED, UNITS
+from roofline.units import BASES, SCALED, UNITS
 
 from . import MADE, ROOT, Stop, editions
 from .quantities import Quantity, bare, quantities
 
 HANDED_OUT = ("site", "handout")  # beside the notebooks, where they have been made
-SKIPPED = {".png", ".jpg", ".ico", ".gif", ".woff", ".woff2", ".ttf", ".pdf", ".zip", ".wasm"}
+SKIPPED = {".png", ".jpg", ".ico", ".gif", ".woff", ".woff2", ".ttf", ".pdf", ".wasm"}
+INDEX = "searchindex.js"
+ICONS = "_static/scripts/fontawesome.js"  # the theme's, less the icons that no page shows
+SHIPPED = ("assets", "_static", "lib/roofline/figures")  # of the repository, as they are
 SHORT = 200     # characters of a JSON value that is read beside its name, too
 LINE = 16       # characters: a shorter line of a worked answer may be anybody's
 DIGITS = 4      # a number without a unit tells something when it has as many
@@ -72,9 +79,14 @@ class Secrets:
         return stated(self.told) | {_ALL}
 
     @cached_property
-    def numbers(self) -> list[tuple[str, Part]]:
-        return [(f"{question.id}, {part.name}", part) for question in self.questions
-                for part in question.parts if isinstance(part, Part)]
+    def numbers(self) -> dict[str, list[tuple[str, Part]]]:
+        """By unit."""
+        found: dict[str, list[tuple[str, Part]]] = {unit: [] for unit in BASES}
+        for question in self.questions:
+            for part in question.parts:
+                if isinstance(part, Part):
+                    found[part.unit].append((f"{question.id}, {part.name}", part))
+        return found
 
     @cached_property
     def words(self) -> dict[str, re.Pattern[str]]:
@@ -144,10 +156,18 @@ def secrets(page: str) -> Secrets:
 
 
 def texts(path: Path) -> Iterator[str]:
-    """What a file says: a notebook or JSON string by string, HTML with and without its tags."""
+    """What a file says: JSON string by string, HTML with its tags beside it, an index by words."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix in (".ipynb", ".json"):
         yield from _strings(json.loads(text))
+    elif path.suffix == ".css":
+        yield "\n".join(re.findall(r"\"[^\"\n]*\"|'[^'\n]*'", text))
+    elif text.startswith('Search.setIndex({"'):
+        index = json.loads(text[text.index("(") + 1:text.rindex(")")])
+        for words in (index.pop("terms", {}), index.pop("titleterms", {})):
+            yield (listed := " ; ".join(words))
+            yield listed.upper()  # its words have lost their capitals: gb
+        yield from _strings(index)
     elif path.suffix in (".html", ".svg", ".xml"):
         for script in re.findall(r"<script[^>]*>(.*?)</script>", text, re.DOTALL):
             yield _unescaped(script)
@@ -189,9 +209,10 @@ def found_in(text: str, secrets: Secrets, known: Stated) -> Iterator[str]:
     for number in bare(text):
         digits = re.sub(r"\D", "", number.text.lower().partition("e")[0]).strip("0")
         if len(digits) >= DIGITS and ("bare", f"{number.value:.8e}") not in known:
-            for name, part in secrets.numbers:
-                if part.unit in SCALED and _same(number.value, part.value, len(digits)):
-                    yield f"{name}: {number.text}, in {part.unit}"
+            for unit in SCALED:
+                yield from (f"{name}: {number.text}, in {unit}"
+                            for name, part in secrets.numbers[unit]
+                            if _same(number.value, part.value, len(digits)))
     spaced = _spaced(text)
     yield from (f"{name}: worked, {line!r}" for line, name in secrets.lines.items()
                 if line in spaced)
@@ -203,9 +224,8 @@ def found_in(text: str, secrets: Secrets, known: Stated) -> Iterator[str]:
 
 
 def _answered(number: Quantity, secrets: Secrets) -> Iterator[str]:
-    for name, part in secrets.numbers:
-        right = part.right if part.unit == number.unit else []
-        if any(low <= number.value <= high for low, high in right):
+    for name, part in secrets.numbers.get(number.unit, []):
+        if any(low <= number.value <= high for low, high in part.right):
             yield name
 
 
@@ -220,26 +240,64 @@ def leaks(folder: Path, pages: Mapping[str, Secrets], known: Stated) -> list[str
 
     pages   page, as `day1/roofline` -> its secrets
     known   numbers that files of no one page may have, beside those that questions give
+
+    A search index may have what the pages have, which are looked through themselves.
     """
     everything = Secrets(tuple(question for page in pages.values() for question in page.questions),
                          "\n".join(page.told for page in pages.values()))
-    found = []
-    for path in sorted(folder.rglob("*")):
+    found: list[str] = []
+    said: list[str] = []
+    for path in sorted(folder.rglob("*"), key=lambda path: (path.name == INDEX, path)):
         name = path.relative_to(folder).as_posix()
-        if not path.is_file() or path.suffix in SKIPPED or _is_data(name, path):
+        if path.suffix == ".zip":
+            with TemporaryDirectory() as inside:
+                _extract(path, folder, Path(inside))
+                found += [f"{name}/{leak}" for leak in leaks(Path(inside), pages, known)]
+            continue
+        if not path.is_file() or path.suffix in SKIPPED or name == ICONS or _is_shipped(path):
             continue
         page = next((page for page in pages if f"/{name}".endswith(f"/{page}{path.suffix}")), None)
         secrets = pages[page] if page else everything
         none = secrets.given if page else secrets.given | known
+        if path.suffix == ".html":
+            said += texts(path)
+        if path.name == INDEX:  # its words end at a "/"
+            none = none.union(*(stated(re.sub(r"(?<=[A-Z])/\w+", "", text)) for text in said))
         told = (leak for text in texts(path) for leak in found_in(text, secrets, none))
         found += [f"{name}: {leak}" for leak in dict.fromkeys(told)]
     return found
 
 
-def _is_data(name: str, path: Path) -> bool:
-    """Whether a file is one of the course's own, as it is committed: a kernel, a page's data."""
-    own = ROOT / name
-    return own.suffix != ".ipynb" and own.is_file() and own.read_bytes() == path.read_bytes()
+def _extract(path: Path, folder: Path, inside: Path) -> None:
+    """The files of an archive that are no file of the folder, whatever folder the archive adds."""
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            twin = folder / name.partition("/")[2]
+            if not (twin.is_file() and twin.read_bytes() == archive.read(name)):
+                archive.extract(name, inside)
+
+
+def _is_shipped(path: Path) -> bool:
+    """Whether a file is, byte for byte, a kernel or data of the course, its assets, or a package's.
+
+    A page is none of these, notebook or text, nor is a file that is named as nothing there.
+    """
+    size = path.stat().st_size
+    return path.suffix not in (".ipynb", ".md", ".html") and any(
+        other.stat().st_size == size and other.read_bytes() == path.read_bytes()
+        for other in _shipped().get(path.name, []))
+
+
+@cache
+def _shipped() -> dict[str, list[Path]]:
+    """Files by name."""
+    tops = [*(ROOT / top for top in SHIPPED), *{(ROOT / page).parent for page in editions.pages()},
+            Path(sysconfig.get_paths()["purelib"])]
+    found: dict[str, list[Path]] = {}
+    for folder, _, names in (step for top in tops for step in os.walk(top)):
+        for name in names:
+            found.setdefault(name, []).append(Path(folder, name))
+    return found
 
 
 # --- the notebooks' questions ----------------------------------------------------------------
@@ -351,11 +409,11 @@ def looked_through(student: Path, made: list[str]) -> list[str]:
     """Leaks of the student notebooks, and of what is handed out beside them where it is made."""
     pages = {page: secrets(page) for page in made}
     # What a page may say an index may say, too.
-    prose = stated("\n".join(cell.source for page in made for cell in editions.read(
-        student / f"{page}.ipynb").cells if cell.cell_type == "markdown"))
+    said = stated("\n".join(cell.source for page in made
+                            for cell in editions.read(student / f"{page}.ipynb").cells))
     found = []
     for folder in [student, *(MADE / name for name in HANDED_OUT if (MADE / name).is_dir())]:
-        found += [f"{folder.name}/{leak}" for leak in leaks(folder, pages, prose)]
+        found += [f"{folder.name}/{leak}" for leak in leaks(folder, pages, said)]
         print(f"verify: looked through {folder}", flush=True)
     return found
 
