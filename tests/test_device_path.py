@@ -25,6 +25,7 @@ from workshop.hub import cores
 
 from roofline import device, nki
 from roofline.device import explorer, gate, neighbours, runner, store
+from roofline.device.lease import take
 from roofline.device.recording import RecordingError
 
 REAL = ROOT.parent / "shared/reference/real-profiles"
@@ -603,6 +604,14 @@ def test_a_core_that_is_named_is_waited_for_and_its_place_is_told(lab, queue):
     assert [step for step in told if "you" in step] == [
         "waiting for a core: 1 ahead of you", "waiting for a core: you are next", "core 1 is yours"]
     assert used(at) == {"1"}
+
+
+def test_logical_cores_are_leased_as_the_pairs_they_are(queue):
+    running, told = queue("0-7"), []
+    with take("together", 2, [3, 0], told.append) as mine:
+        assert mine.cores == (3, 0) and told == ["logical cores 3, 0 are yours"]
+        assert [one["cores"] for one in running.status["leases"]] == [[0, 1, 6, 7]]
+    assert running.status["free"] == list(range(8))
 
 
 def test_cores_at_once_wait_for_all_of_them_and_lock_nobody_out(lab, queue):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from leases import LIMIT_S, Asker, Server
 from workshop.hub import cores
@@ -66,8 +66,14 @@ def test_who_wants_two_cores_is_not_overtaken_by_those_who_want_one() -> None:
 
 
 def test_of_one_user_the_first_comes_first_even_when_another_could() -> None:
-    queue = Queue(waiting={0: one(1, 0), 1: one(1, 0, 1), 2: one(2, 1)})
-    assert queue.next({0}) == (2, Choice((1,), frozenset({1})))
+    assert Queue(waiting={0: one(1, 0), 1: one(1, 1)}).next({0}) is None
+
+
+def test_for_one_of_two_pairs_the_one_that_is_nearer_to_free_is_kept() -> None:
+    pairs = Wish(1, choices({"width": 2}, POOL, 1))
+    queue = Queue(waiting={0: pairs, 1: one(2, 0, 1, 2, 3)})
+    assert queue.next({0, 1, 2}) is None
+    assert queue.next({0, 1}) == (0, Choice((2, 3), frozenset({2, 3})))
 
 
 @pytest.mark.parametrize(("asked", "sharing", "due"), [
@@ -96,10 +102,12 @@ def test_cores_that_are_not_there_are_refused(asked: Any) -> None:
 asks = st.one_of(st.builds(dict, width=st.sampled_from([1, 1, 1, 2])),
                  st.builds(dict, cores=st.lists(st.integers(0, 3), min_size=1, max_size=3,
                                                 unique=True)))
-steps = st.lists(st.one_of(
-    st.tuples(st.just("ask"), st.integers(0, 3), asks),
+step = st.one_of(
+    st.tuples(st.just("ask"), st.integers(0, 2), asks),
+    st.tuples(st.just("ask"), st.integers(0, 2), asks),
     st.tuples(st.just("end"), st.integers(0, 9), st.none()),
-    st.tuples(st.just("leave"), st.integers(0, 9), st.none())), max_size=60)
+    st.tuples(st.just("leave"), st.integers(0, 9), st.none()))
+steps = st.lists(step, min_size=20, max_size=60)
 
 
 class Class:
@@ -143,6 +151,7 @@ class Class:
                 assert all(one.take & self.held for one in wish.choices)
 
 
+@settings(max_examples=100)
 @given(steps, st.sampled_from([1, 2]))
 def test_no_core_twice_and_nobody_waits_for_ever(todo: Any, sharing: int) -> None:
     room = Class()
@@ -264,6 +273,7 @@ def test_a_descriptor_that_is_kept_or_misused_gives_nothing(server: Any) -> None
             (running.path.with_name("cores.d") / "core0").read_text()
     finally:
         os.seteuid(0)
+    assert running.path.with_name("cores.d").stat().st_mode & 0o777 == 0o700
     fcntl.flock(kept, fcntl.LOCK_UN)  # it may give its lease away
     with Asker(running.path, ANY, uid=7002) as other:
         assert other.core() == [0]
@@ -348,7 +358,7 @@ def test_two_servers_do_not_give_out_the_same_cores(server: Any) -> None:
 
 
 @pytest.mark.parametrize(("asks", "says"), [
-    (b"[" * 4000, "expected an object in JSON"), (b"{}" * 4000, "of at most 4096 bytes"),
+    (b"[" * 4000, "expected an object in JSON"), (b'{"width": 1}' + b" " * 4096, "at most 4096"),
     (b"\xff", "expected an object in JSON"), ({"cores": [9]}, "It has 0 (physical cores)"),
 ])
 def test_a_request_that_is_none_is_refused(server: Any, asks: Any, says: str) -> None:
