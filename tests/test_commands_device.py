@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import leases
 import ml_dtypes
 import numpy as np
 import pytest
@@ -413,3 +414,19 @@ def test_recordings_of_the_stand_in_are_for_tests_alone(off, monkeypatch):
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     assert off("capture", *COPY)[0] == 3
     assert chip.probe().why
+
+
+def test_a_capture_on_a_shared_instance_says_its_turn(on, tmp_path, monkeypatch):
+    queue = leases.Server(tmp_path / "cores", "0-7", 2)
+    queue.start()
+    monkeypatch.setenv("ROOFLINE_CORES", str(queue.path))
+    try:
+        with leases.Asker(queue.path, {"cores": [0]}) as other:
+            other.core()
+            code, _, err = on("capture", *COPY)
+    finally:
+        queue.stop()
+    assert code == 0 and "elements=256 on a core, in turn: run, check" in " ".join(err.split())
+    assert "core 2 is yours" in err
+    [made] = device.recordings()
+    assert made.provenance["cores"] == [2]
