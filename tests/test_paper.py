@@ -279,6 +279,21 @@ def test_a_printed_page_shows_results_and_only_answers_that_were_open(address, v
     assert page.locator("text=All of them are at the end of the whole book").is_visible()
 
 
+@pytest.mark.parametrize("name", ["explorer", "day5/count_from_code"])
+def test_a_printed_page_is_not_cut_off(name, address, visit):
+    """A4 less 10 mm on each side is 718 px; lines of code and output are 7.5 pt, 10 px, high."""
+    page = visit(f"{address}/{name}.html", viewport={"width": 718, "height": 900}).page
+    page.emulate_media(media="print")
+    page.wait_for_function("() => [...document.querySelectorAll('.rl-tables td')].length > 20"
+                           " && document.querySelector('.rl-tables').clientHeight > 200")
+    assert page.evaluate("""() => [...document.querySelectorAll('article :is(table, pre)')]
+        .filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > 718)
+        .map((e) => e.outerHTML.slice(0, 120))""") == []
+    sizes = page.evaluate("""() => [...document.querySelectorAll('article .cell pre')]
+        .filter((e) => !e.closest('.rl-form')).map((e) => getComputedStyle(e).fontSize)""")
+    assert set(sizes) <= {"10px"}
+
+
 # --- the PDF -----------------------------------------------------------------------------------
 
 
