@@ -89,16 +89,18 @@ def right(id: str) -> list[str]:
 
 @pytest.mark.parametrize("day", slides.DAYS)
 def test_no_answer_stands_before_its_question(made, day):
-    before = ""
-    asked = 0
+    before, asked = "", set()
     for one in sections(made / "slides" / f"{day}.html"):
         for id in re.findall(r"<code>(?:ask\(&quot;)?(day\d\.[\w.-]+)", one):
             if id in problems.BANK:
-                asked += 1
-                assert not [text for text in right(id)
-                            if re.search(rf"(?<![\d.,]){re.escape(text)}(?![\w/])", before)], id
-        before += said(one)
-    assert asked >= 8
+                told = [text for text in right(id) if text not in asked
+                        and re.search(rf"(?<![\d.,]){re.escape(text)}(?![\w/])", before)]
+                assert not told, id
+                asked |= set(right(id))
+        # A live figure asks by itself; a figure's data are folded, in the book too.
+        before += said(re.sub(r'<div class="shown live">.*|<details>.*?</details>', "", one,
+                              flags=re.S))
+    assert len(asked) >= 8
 
 
 @pytest.mark.parametrize("day", slides.DAYS)
@@ -153,11 +155,12 @@ def test_a_slide_is_cut_from_its_page():
 @pytest.mark.parametrize(("entries", "why"), [
     ([AT | {"figure": 1}], "slide 2 shows what p has behind day1.x"),
     ([AT | {"says": ["It was"]}, ASK], "slide 2 shows what p has behind day1.x: 'It was seven.'"),
-    ([{"at": "p#two", "table": 1}, ASK], "slide 3 .* goes back to an earlier section"),
+    ([{"at": "p#two", "table": 1}, ASK], r"slide 3 .* goes back to an earlier section"),
     ([AT | {"says": ["A wall"]}], "0 sentences begin with 'A wall'"),
     ([AT | {"says": ["It"]}], "2 sentences begin with 'It'"),
     ([ASK, AT | {"figure": 2}], "figure 2; the section has 1"),
-    ([{"at": "p#three", "says": []}], "no section 'p#three'.*: top, one, two"),
+    ([AT | {"says": []}], "name sentences"),
+    ([{"at": "p#three", "says": ["It"]}], r"no section 'p#three'.*: top, one, two"),
     ([{"ask": "day1.y"}], "question 'day1.y': found 0"),
     ([{"result": "day1.x"}], "result of 'day1.x': found 0"),
     ([{"show": 1}], "got show; a slide has"),
@@ -282,5 +285,5 @@ def test_the_list_of_days_leads_to_each(made, visit):
     seen = visit((made / "slides/index.html").as_uri())
     links = seen.page.evaluate("[...document.querySelectorAll('main a')].map((a) => a.href)")
     assert links == [(made / f"slides/{day}.html").as_uri() for day in slides.DAYS]
-    assert not violations(seen.page)
     assert not seen.complaints
+    assert not violations(seen.page)

@@ -69,7 +69,11 @@ def things(page: str) -> list[Thing]:
         return f'<figure data-kept="{len(figures) - 1}"></figure>'
 
     article = _PASSED_BY.sub("", _FIGURE.sub(keep, found[0] if found else ""))
-    return list(_walk(BeautifulSoup(article, "html.parser"), figures))
+    soup = BeautifulSoup(article, "html.parser")
+    for kept in soup.select("span.together"):   # a formula and the mark that ends its sentence
+        kept.unwrap()
+    soup.smooth()
+    return list(_walk(soup, figures))
 
 
 def _walk(soup: Tag, figures: list[str]) -> Iterator[Thing]:

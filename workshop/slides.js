@@ -15,7 +15,8 @@
     slide.dataset.fitted = "now";
     const tall = () => body.scrollHeight > body.clientHeight + 1;
     if (live) {
-      for (const [width, zoom] of [["", 1], ["900px", 1], ["800px", 1], ["800px", 0.85], ["", 0.85]]) {
+      for (const [width, zoom] of [["", 1], ["900px", 1], ["", 0.9], ["800px", 1], ["800px", 0.85],
+        ["", 0.85]]) {
         live.style.width = width;
         live.style.zoom = zoom;
         await frames();

@@ -205,6 +205,8 @@ def _slide(day: Day, entry: Mapping[str, Any], titles: Mapping[str, str]) -> Sli
             how = kind if kind == "table" else "live" if shown.startswith("<div") else "drawn"
             return Slide("figure", tuple(sorted([*places, place])), _heading(day, place),
                          f'<div class="said">{said}</div>\n<div class="shown {how}">{shown}</div>')
+    if not places:
+        raise Stop(f"slides.toml: {day.name}: {at}: name sentences (says), a figure or a table")
     return Slide("idea", tuple(sorted(places)), _heading(day, places[0]), said)
 
 
@@ -243,7 +245,8 @@ def _work(day: Day, ids: Sequence[str], titles: Mapping[str, str]) -> Slide:
             "Guess: " + "; ".join(_LABEL.findall(thing.html))
         items.append(f"<li>{about} <code>{thing.id}</code></li>")
         notes.append(f"<p><code>{thing.id}</code></p><pre>{html.escape(thing.answer)}</pre>")
-    return Slide("work", tuple(places), _heading(day, places[0]),
+    headings = {_heading(day, place) for place in places}
+    return Slide("work", tuple(places), headings.pop() if len(headings) == 1 else day.title,
                  f'<p>In your notebook:</p><ul class="parts">{"".join(items)}</ul>',
                  "".join(notes))
 
