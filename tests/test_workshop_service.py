@@ -500,7 +500,7 @@ def test_whose_token_it_is_not(class_, token):
 def test_a_cookie_is_no_token(class_):
     """A page of somebody else cannot make a browser answer for its user."""
     status, _, _ = class_.request("POST", "check", json.dumps(SENT).encode(),
-                                  Cookie="service-class=t-ann", Origin="http://127.0.0.1")
+                                  Cookie=class_.cookie("ann"), Origin="http://127.0.0.1")
     assert status == 403
 
 
@@ -585,10 +585,9 @@ def test_one_who_sends_slow_answers_holds_up_nobody(class_):
     slow = SENT | {"answers": {"W": "1" + " " * 490 + "x\ny"}}
     with ThreadPoolExecutor(5) as pool:
         sent = [pool.submit(class_.post, "check", slow, "t-slow") for _ in range(5)]
-        while not any(one.running() for one in sent):
-            time.sleep(0.01)
+        time.sleep(0.3)  # they have come
         assert class_.post("ask", SENT, "t-quick")[0] == 200
-        assert not all(one.done() for one in sent)
+        assert sum(one.done() for one in sent) <= 2  # two processes would have let four go first
         assert {one.result()[0] for one in sent} <= {200, 422}
 
 
