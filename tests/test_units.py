@@ -83,6 +83,7 @@ def test_parse(text, unit, value):
     ("5600 MHz", "transfer/s", "'MHz' is a clock frequency; expected a transfer rate"),
     ("1/0", "B", "not a finite number"),
     ("1/2/3", "", "unknown unit '/3'"),
+    ("1" + " " * 2000 + "x\ny", "B", "no number in"),     # at once, not after a minute
     ([1], "s", "expected a number or text, got list"),
     (True, "s", "expected a number or text, got bool"),
 ])

@@ -87,7 +87,7 @@ _BITS = r"^(?:(?:[kKMGTP]i?)?b(?:/s)?|(?:[kKMGTPmgtp]i?)?(?:[bB]its?(?:/s|ps)?|b
 
 _DIGITS = r"[+-]?(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NUMBER = re.compile(rf"^\s*(?P<number>{_DIGITS})(?:\s*/\s*(?P<over>{_DIGITS}))?"
-                     r"\s*(?P<unit>.*?)\s*$")
+                     r"\s*(?P<unit>(?:\S(?:.*\S)?)?)\s*$")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?([eE][+-]?[0-9]+)?$")
 
 
