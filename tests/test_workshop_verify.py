@@ -3,13 +3,14 @@
 import hashlib
 import itertools
 import json
+import re
 import zipfile
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 from pages import ROOT, notebooks
-from workshop import Stop, editions, verify
+from workshop import Stop, editions, leaks, verify
 from workshop.quantities import bare, quantities
 
 from roofline import units
@@ -69,7 +70,7 @@ def test_numbers_as_they_stand():
 
 @pytest.fixture(scope="module")
 def secrets():
-    return {page: verify.secrets(page) for page in PAGES}
+    return {page: leaks.secrets(page) for page in PAGES}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def handed_out(tmp_path, secrets, name, text):
     path = tmp_path / "out" / name
     path.parent.mkdir(parents=True)
     path.write_text(text, encoding="utf-8")
-    return verify.leaks(tmp_path / "out", secrets, set())
+    return leaks.leaks(tmp_path / "out", secrets, set())
 
 
 def test_the_student_edition_as_it_is_made_leaks_nothing(tmp_path, secrets, page):
@@ -168,7 +169,7 @@ def test_a_right_value_in_an_archive(tmp_path, secrets):
     with zipfile.ZipFile(tmp_path / "out/site.zip", "w") as archive:
         archive.writestr("site/index.html", "a page")
         archive.writestr("site/day1/roofline.html", "<p>it moves 800 MB</p>")
-    assert verify.leaks(tmp_path / "out", secrets, set()) == [
+    assert leaks.leaks(tmp_path / "out", secrets, set()) == [
         "site.zip/site/day1/roofline.html: day1.dot, Q: 800 MB"]
 
 
@@ -205,7 +206,7 @@ def test_a_search_index_may_have_what_its_pages_have(tmp_path, secrets):
                        "searchindex.js": 'Search.setIndex({"terms": {"278gb": 1, "800mb": 1}})'
                        }.items():
         (tmp_path / name).write_text(text)
-    found = verify.leaks(tmp_path, secrets, set())
+    found = leaks.leaks(tmp_path, secrets, set())
     assert found and all("800MB" in leak for leak in found)
 
 
@@ -264,9 +265,9 @@ def test_every_number_that_is_asked_is_noticed(secrets, page):
         else:
             written = [f"{100 * part.value:.6g} %"] * (0 < part.value < 2)
         for text in written:
-            known = verify.stated(text) & mine.given
+            known = leaks.stated(text) & mine.given
             if not known and not any(leak.startswith(f"{name}: ")
-                                     for leak in verify.found_in(f"so {text}.", mine, mine.given)):
+                                     for leak in leaks.found_in(f"so {text}.", mine, mine.given)):
                 missed.append((name, text))
     assert not missed
 
@@ -302,6 +303,16 @@ def test_a_stub_that_does_not_attempt_cleanly(both, answer):
     assert len(verify.unclean(both[1])) == 1
 
 
+def test_a_right_answer_left_in_a_stub(both):
+    answer = cell(both[1], "-answer")
+    name = re.search(r"\w+(?==\.\.\.)", answer.source)[0]
+    first = next(verify.reports(both[0]))[0]
+    right = {part.name: part.answer for part in ask(first).parts}[name]
+    answer.source = f"answers = {{{name!r}: {right!r}}}"
+    assert [leak.startswith(f"{first}: {name}: right.")
+            for leak in verify.unclean(both[1])] == [True]
+
+
 def test_a_prediction_that_is_filled_in(both):
     guess = cell(both[1], "-guess")
     guess.source = guess.source.replace("...", "'1 FLOP/B'", 1)
@@ -313,8 +324,13 @@ def test_a_key_that_does_not_pass(both):
     answer.source = answer.source.replace('="', '="9', 1)
     found = verify.wrong(both[0])
     assert len(found) == 1 and "not yet" in found[0]
-    answer.source = answer.source.replace("### BEGIN", "answers = {}\n### BEGIN").split("###")[0]
+
+
+def test_a_key_that_leaves_a_part_open(both):
+    cell(both[0], "-answer").source = "answers = {}"
     assert "not every part is attempted" in verify.wrong(both[0])[0]
+    cell(both[0], "-check").source = "q.check(**answers)"  # even without its hidden tests
+    assert "not attempted: " in verify.wrong(both[0])[0]
 
 
 @pytest.mark.parametrize("edit", [
