@@ -294,19 +294,28 @@ def _icons(app: Sphinx, error: Exception | None) -> None:
                                         encoding="utf-8")
 
 
-_MARK = re.compile(r"[^\s\w(\[]+")
+_OPENS, _CLOSES = re.compile(r"[(\[“]+$"), re.compile(r"[^\s\w(\[“]+")
 
 
 def together(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Keep a formula and the punctuation after it on one line."""
+    """Keep a formula on one line with the punctuation before and after it."""
     for math in list(doctree.findall(nodes.math)):
-        after = math.next_node(descend=False, siblings=True)
-        if not isinstance(after, nodes.Text) or not (mark := _MARK.match(after)):
+        around: Any = math.parent
+        at = around.index(math)
+        before, after = around[at - 1] if at else None, around[at + 1:at + 2]
+        opens = _OPENS.search(before) if isinstance(before, nodes.Text) else None
+        closes = _CLOSES.match(after[0]) if after and isinstance(after[0], nodes.Text) else None
+        if not opens and not closes:
             continue
-        after.parent.replace(after, nodes.Text(after[mark.end():]))
         whole = nodes.inline(classes=["together"])
         math.replace_self(whole)
-        whole += [math, nodes.Text(mark[0])]
+        if opens:
+            around[at - 1] = nodes.Text(before[:opens.start()])
+            whole += nodes.Text(opens[0])
+        whole += math
+        if closes:
+            around[at + 1] = nodes.Text(after[0][closes.end():])
+            whole += nodes.Text(closes[0])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -27,17 +27,18 @@ def test_a_computed_block_runs_as_a_cell(source, shows):
     assert coursebook.run(source, coursebook.names(source)) == shows
 
 
-def test_a_formula_keeps_the_mark_behind_it():
-    text = nodes.paragraph("", "", nodes.math("", "W"), nodes.Text(", in FLOP, and "),
-                           nodes.math("", "Q"), nodes.Text(" (in B)."))
+def test_a_formula_keeps_the_marks_around_it():
+    text = nodes.paragraph("", "", nodes.math("", "W"), nodes.Text(", in FLOP ("),
+                           nodes.math("", "DF"), nodes.Text("), and "), nodes.math("", "Q"),
+                           nodes.Text(" (in B)."))
     page = new_document("page")
     page += text
+    said = text.astext()
     coursebook.together(None, page, "page")
-    whole, rest, *others = text.children
-    assert whole["classes"] == ["together"]
-    assert [whole.astext(), rest.astext()] == ["W,", " in FLOP, and "]
-    assert [other.astext() for other in others] == ["Q", " (in B)."]
-    assert text.astext() == "W, in FLOP, and Q (in B)."
+    assert text.astext() == said == "W, in FLOP (DF), and Q (in B)."
+    assert [child.astext() for child in text] == [
+        "W,", " in FLOP ", "(DF),", " and ", "Q", " (in B)."]
+    assert [child["classes"] for child in (text[0], text[2])] == [["together"]] * 2
 
 
 def test_names_are_the_librarys_and_only_those_mentioned():
