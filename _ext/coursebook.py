@@ -302,7 +302,8 @@ def together(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for math in list(doctree.findall(nodes.math)):
         around: Any = math.parent
         at = around.index(math)
-        before, after = around[at - 1] if at else None, around[at + 1:at + 2]
+        before: Any = around[at - 1] if at else None
+        after = around[at + 1:at + 2]
         opens = _OPENS.search(before) if isinstance(before, nodes.Text) else None
         closes = _CLOSES.match(after[0]) if after and isinstance(after[0], nodes.Text) else None
         if not opens and not closes:
