@@ -4,7 +4,6 @@ One class is started for all tests of this file; they go through its day in orde
 that it is started from is a copy, closed to other accounts, as the command demands.
 """
 
-import ast
 import contextlib
 import json
 import os
@@ -16,100 +15,37 @@ import sys
 import tempfile
 import time
 import uuid
-from collections import Counter
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
-from pages import ROOT
+from classroom import PARTICIPANTS, ROOT, a_class, four_ports
 from workshop import Stop
-from workshop.hub import accounts, deploy, load
+from workshop.hub import accounts, cores, deploy, load
+
+from roofline.check import Part
+from roofline.problems import BANK, ask
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="accounts and their servers need root")
 
-PARTICIPANTS = 20
 PATIENCE = 120  # s, for what takes a few
 
 
 # --- a class ---------------------------------------------------------------------------------
 
 
-@dataclass
-class Class:
-    """A class folder, the checkout it comes from, and who is in it."""
-
-    checkout: Path
-    at: Path
-    prefix: str
-    port: int
-
-    def command(self, *more: str, **environ: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, "-m", "workshop", "hub", "--at", str(self.at), "--prefix",
-             self.prefix, "--port", str(self.port), *more],
-            cwd=self.checkout, capture_output=True, text=True, timeout=600,
-            env={**os.environ, **environ})
-
-    def start(self, *more: str) -> str:
-        done = self.command("--class", str(PARTICIPANTS), "--cores", "0", *more)
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stdout
-
-    def person(self, name: str) -> load.Participant:
-        words = dict(accounts.passwords(self.at / "private/passwords.csv"))
-        return load.Participant(f"http://127.0.0.1:{self.port}", name, words[name])
-
-    def name(self, number: int) -> str:
-        return f"{self.prefix}-{number:02d}"
-
-    def processes(self, name: str, of: str = "") -> list[psutil.Process]:
-        """An account's processes, with `of` in their command."""
-        return [one for one in psutil.process_iter(["username", "cmdline"])
-                if one.info["username"] == name and of in " ".join(one.info["cmdline"] or ())]
-
-
-def four_ports() -> int:
-    """The first of four ports in a row that nobody has."""
-    for first in range(21000 + 4 * (os.getpid() % 500), 32000, 4):
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for port in range(first, first + 4):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            return first
-    raise AssertionError("no four free ports")
-
-
 @pytest.fixture(scope="module")
 def place():
     """A class that is not started yet. At the end nothing of it is left on this machine."""
-    folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="class-"))
-    folder.chmod(0o755)
-    checkout = folder / "checkout"
-    checkout.mkdir(mode=0o700)
-    for name in ("lib/roofline", "workshop", "_jupyter", *(p.name for p in ROOT.glob("day?")),
-                 "casestudy"):
-        shutil.copytree(ROOT / name, checkout / name,
-                        ignore=shutil.ignore_patterns("__pycache__", "vendor"))
-    for name in ("course.py", "requirements.txt", "_toc.yml"):
-        shutil.copyfile(ROOT / name, checkout / name)
-    one = Class(checkout, folder / "class", f"t{uuid.uuid4().hex[:5]}", four_ports())
-    try:
+    with a_class() as one:
         yield one
-    finally:
-        one.command("--remove", "--yes")
-        left = [a.pw_name for a in pwd.getpwall() if a.pw_name.startswith(f"{one.prefix}-")]
-        shutil.rmtree(folder)
-        assert left == []
 
 
 @pytest.fixture(scope="module")
 def key(place):
     """Day 1's page with its answers. Both editions are made, as `course.py workshop` does."""
-    done = subprocess.run([sys.executable, "-c", "from workshop import editions\n"
-                           "editions.key([])\neditions.student([])"],
-                          cwd=place.checkout, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads((place.checkout / "work/workshop/key" / load.PAGE).read_text())
+    return place.key()
 
 
 # --- what the command refuses ----------------------------------------------------------------
@@ -265,7 +201,7 @@ def room(place, key):
 @pytest.fixture(scope="module")
 def people(room):
     """Everybody came in at the same moment, and each has a kernel."""
-    everybody = [room.person(room.name(n)) for n in range(1, PARTICIPANTS + 1)]
+    everybody = room.people()
     load.room(everybody, load.come_in)
     yield everybody
     for one in everybody:
@@ -464,11 +400,8 @@ print(json.dumps(codes))
 
 def test_the_library_of_participants_has_no_answers(room, people):
     assert sorted(os.listdir(room.at / "lib/roofline/problems")) == ["__init__.py", "__pycache__"]
-    slips = {node.value for path in (ROOT / "lib/roofline/problems").glob("*.py")
-             for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.keyword)
-             and call.arg == "slips" for node in ast.walk(call.value)
-             if isinstance(node, ast.Constant) and isinstance(node.value, str)
-             and len(node.value) > 25}
+    slips = {slip for id in BANK for part in ask(id).parts if isinstance(part, Part)
+             for slip in part.slips if len(slip) > 25}
     assert len(slips) > 200
     for path in (room.at / "lib").rglob("*.py"):
         text = path.read_text()
@@ -492,6 +425,60 @@ def test_a_wrong_password_is_no_way_in(room):
         one.log_in()
 
 
+def test_an_account_that_was_here_before_is_let_in_by_the_group(room):
+    name, word = f"{room.prefix}-guest", uuid.uuid4().hex
+    subprocess.run(["useradd", "--create-home", name], check=True)
+    try:
+        subprocess.run(["chpasswd"], input=f"{name}:{word}", text=True, check=True)
+        with contextlib.closing(load.Participant(f"http://127.0.0.1:{room.port}", name, word)) \
+                as one:
+            with pytest.raises(load.LoadError, match=f"{name}: log in"):
+                one.log_in()
+            subprocess.run(["usermod", "-aG", accounts.group(room.prefix), name], check=True)
+            one.log_in()
+            assert one.notebook()["cells"]
+            processes = room.processes(name)
+            one.stop_server()
+            psutil.wait_procs(processes, timeout=PATIENCE)
+    finally:
+        subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
+
+
+# --- turns on a core -------------------------------------------------------------------------
+
+CAPTURE = """
+import os, pathlib
+from roofline.device import explorer, lease
+taken = lease.take("a capture", 1, None, tell=lambda text: None)
+bench = explorer.Bench(pathlib.Path.home(), dict(os.environ), 600, "copy", lease=taken)
+child = bench.start(["sleep", "600"], ".", open(os.devnull, "wb"))
+taken.close()  # from here on the command alone has it
+"""
+WAIT = """
+from roofline.device import lease
+with lease.take("another", 1, None) as got:
+    print("got", got.cores)
+"""
+
+
+def test_killing_a_kernel_in_a_capture_frees_its_core(room, people):
+    one, other = people[0], people[1]
+    child = told(one, f"{CAPTURE}print(child.pid)")
+    [kernel] = room.processes(one.name, "ipykernel_launcher")
+    assert child in {p.pid for p in kernel.children(recursive=True)}
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(other.run, WAIT)
+        deadline = time.monotonic() + PATIENCE
+        while not (now := cores.status(room.at / "cores/queue"))["queue"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert [lease["user"] for lease in now["leases"]] == [one.name]
+        kernel.kill()
+        text = waiting.result(timeout=PATIENCE).text
+    assert "you are next" in text and text.endswith("got (0,)\n")
+    assert not psutil.pid_exists(child)
+
+
 # --- a restart, newer pages ------------------------------------------------------------------
 
 
@@ -506,11 +493,12 @@ def test_a_restart_of_the_hub_loses_nothing(room, people):
     assert {p.pid for person in people for p in room.processes(person.name)} >= before
     one.connect()  # as a browser does: same cookies, same kernel
     assert one.run("print(found, later.is_set())").text == "17 True\n"
-    assert one.run("ask('day1.dot').check()").text.count("not attempted") == 4
+    assert one.run("ask('day1.dot').check()").text == "not attempted: W, Q, I, side"
 
 
 def test_a_killed_hub_loses_nothing_either(room, people):
     one = people[3]
+    one.connect()
     one.run("found = 18")
     for process in deploy._running(room.at):
         process.kill()

@@ -389,7 +389,6 @@ def _replaced(folder: Path) -> Iterator[Path]:
 
 def _pages(at: Path) -> None:
     """What participants read: library, pages, start script; compiled before anybody waits."""
-    venv = at / "venv/bin/python"
     with _replaced(at / "lib") as new:
         lib(new)
     with _replaced(at / "student") as new:

@@ -18,6 +18,7 @@ settings = json.loads(Path(os.environ["ROOFLINE_CLASS_SETTINGS"]).read_text())
 at, prefix, port = Path(settings["at"]), settings["prefix"], settings["port"]
 private, venv = at / "private", Path(sys.prefix)
 idle = settings["idle_seconds"]
+often = min(300, max(1, idle // 4))  # s between two reports of who did something
 
 
 class Spawner(LocalProcessSpawner):
@@ -82,11 +83,12 @@ c.Spawner.environment = {
     "PYTHONPATH": str(at / "lib"),
     "JUPYTER_CONFIG_PATH": str(at / "start/jupyter"),
     "ROOFLINE_CLASS": f"http://127.0.0.1:{port + 3}/services/class",
-    "JUPYTERHUB_ACTIVITY_INTERVAL": str(min(300, max(1, int(idle / 4)))),
+    "JUPYTERHUB_ACTIVITY_INTERVAL": str(often),
 }
 if settings["cores"]:
     c.Spawner.environment["ROOFLINE_CORES"] = str(at / "cores/queue")
-c.JupyterHub.last_activity_interval = min(300, max(1, int(idle / 4)))
+c.JupyterHub.last_activity_interval = often
+c.JupyterHub.activity_resolution = min(30, often)
 c.Spawner.start_timeout = 300  # s; a room starts at once
 c.Spawner.http_timeout = 120
 
@@ -108,7 +110,7 @@ c.JupyterHub.services = [
     {
         "name": "cull",
         "command": [str(venv / "bin/python"), "-m", "jupyterhub_idle_culler",
-                    f"--timeout={idle}", f"--cull-every={min(300, max(1, int(idle / 2)))}"],
+                    f"--timeout={idle}", f"--cull-every={often}"],
     },
 ]
 if settings["cores"]:

@@ -68,25 +68,24 @@ class Participant:
         self.took[step] = time.monotonic() - start
 
     def log_in(self) -> None:
-        """Fill in the login form; a server is started, and its page comes when it is ready."""
+        """Fill in the login form, where it comes; a server starts, and its page when it is ready."""
         self._http.trust_env = False  # loopback; no proxy of this machine's
         with self._timed("login to server"):
             page = self._http.get(f"{self.address}/hub/login", timeout=PATIENCE_S)
-            form = re.search(r'name="_xsrf" value="([^"]+)"', page.text)
-            if not form:
-                raise self._wrong("log in", page)
-            page = self._http.post(f"{self.address}/hub/login?next=", timeout=PATIENCE_S, data={
-                "username": self.name, "password": self.password, "_xsrf": form[1]})
+            if form := re.search(r'name="_xsrf" value="([^"]+)"', page.text):
+                page = self._http.post(
+                    f"{self.address}/hub/login?next=", timeout=PATIENCE_S, data={
+                        "username": self.name, "password": self.password, "_xsrf": form[1]})
             self._arrive(page)
 
     def _arrive(self, page: requests.Response) -> None:
         """From whatever the hub shows to the server's own page."""
         deadline = time.monotonic() + PATIENCE_S
         while not urlsplit(page.url).path.startswith(f"/user/{self.name}/lab"):
-            if time.monotonic() > deadline or page.status_code not in (200, 503):
-                raise self._wrong("reach the server", page)
             if "/hub/login" in page.url:
                 raise self._wrong("log in", page)
+            if time.monotonic() > deadline or page.status_code not in (200, 503):
+                raise self._wrong("reach the server", page)
             time.sleep(0.25)
             page = self._http.get(f"{self.address}/hub/spawn-pending/{self.name}"
                                   if "spawn" in page.url else f"{self.address}/hub/spawn",
