@@ -403,6 +403,13 @@ def test_what_is_not_made_is_named_with_the_next_step(made):
         verify.main([])
 
 
+@pytest.mark.parametrize("text", ["", "{", "[1]", "<html>"])
+def test_a_notebook_that_is_none_is_named(made, text):
+    (made / "student/day1/paper2009.ipynb").write_text(text)
+    with pytest.raises(Stop, match=r"paper2009\.ipynb: expected a notebook, got .*\n.*again"):
+        verify.main([])
+
+
 def test_a_cell_that_fails_in_a_whole_run_is_named(tmp_path):
     cells = [new_code_cell("1 / 0", id="meant", metadata={"tags": ["raises-exception"]}),
              new_code_cell("x = 1", id="fine"), new_code_cell("y", id="lost")]

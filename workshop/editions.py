@@ -185,7 +185,11 @@ def stripped(key: NotebookNode) -> NotebookNode:
 
 
 def read(path: Path) -> NotebookNode:
-    return nbformat.read(path, as_version=4)
+    try:
+        return nbformat.read(path, as_version=4)
+    except (ValueError, AttributeError) as error:  # the latter for JSON of another kind
+        raise Stop(f"{path}: expected a notebook, got {str(error).splitlines()[0][:60]}\n"
+                   "  delete it and make it again") from error
 
 
 def text(notebook: NotebookNode) -> str:
