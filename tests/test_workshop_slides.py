@@ -191,7 +191,7 @@ STATE = """() => {
     fitted: slide.dataset.fitted === "1",
     cut: live ? 0 : body.scrollHeight - body.clientHeight,
     wide: body.scrollWidth - body.clientWidth,
-    zoom: Number((live ?? body).style.zoom || 1),
+    zoom: Number(body.style.zoom || 1) * Number(live?.style.zoom || 1),
     dead: slide.querySelectorAll(".rl-live:not([data-ready])").length,
     empty: [...slide.querySelectorAll(".shown")].filter((s) => s.offsetHeight < 250).length,
     math: slide.querySelectorAll(".math:not(:has(mjx-container)), mjx-merror").length,
