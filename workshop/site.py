@@ -333,14 +333,14 @@ def handout(arguments: list[str]) -> int:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     days: dict[str, str] = {}
-    asked = dict.fromkeys((page.partition("/")[0] for page in pages), 0)
+    counts = dict.fromkeys((page.partition("/")[0] for page in pages), 0)
     for page in pages:
         found = things((site / f"{page}.html").read_text(encoding="utf-8"))
         prompts = sum(thing.kind in ("ask", "guess") for thing in found)
         if prompts:
             day = page.partition("/")[0]
-            days[day] = days.get(day, "") + _sheet(found, asked[day])
-            asked[day] += prompts
+            days[day] = days.get(day, "") + _sheet(found, counts[day])
+            counts[day] += prompts
     for day, body in days.items():
         (target / f"{day}.html").write_text(_paper(_name(day), body), encoding="utf-8")
     listed = "".join(f'<li><a href="{day}.html">{_name(day)}</a></li>' for day in days)
@@ -349,7 +349,7 @@ def handout(arguments: list[str]) -> int:
         f"in here.</p><ul>{listed}</ul>"), encoding="utf-8")
     shutil.copy(Path(__file__).with_name("handout.css"), target)
     shutil.copytree(ROOT / "assets" / "vendor" / "mathjax", target / "mathjax")
-    print(f"handout: {sum(asked.values())} questions and guesses in {len(days)} files: "
+    print(f"handout: {sum(counts.values())} questions and guesses in {len(days)} files: "
           f"{target / 'index.html'}")
     return 0
 
