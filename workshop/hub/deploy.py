@@ -62,10 +62,18 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)
     at = given.at.absolute()
     with _explained(at):
+        known = _settings(at)
+        if at.exists() and not known and any(at.iterdir()):
+            raise Stop(f"hub: {at} has files and is no class folder. Nothing was changed; name "
+                       "another: --at")
+        prefix = str(known.get("prefix", given.prefix))
         if given.stop:
-            return _stopped(at, given.prefix)
+            return _stopped(at, prefix)
         if given.remove:
-            return _removed(at, given.prefix, given.yes)
+            return _removed(at, prefix, given.yes)
+        if prefix != given.prefix:
+            raise Stop(f"hub: the class in {at} has the prefix {prefix}, got {given.prefix}. "
+                       "Another class needs another --at")
         return _started(at, given)
 
 
@@ -135,24 +143,25 @@ def _explained(at: Path) -> Iterator[None]:
 
 
 def _started(at: Path, given: argparse.Namespace) -> int:
-    settings = _settings(at)
-    if settings.get("prefix", given.prefix) != given.prefix:
-        raise Stop(f"hub: the class in {at} has the prefix {settings['prefix']}, got "
-                   f"{given.prefix}. Another class needs another --at")
     _unreadable(ROOT)
     _ports(at, given)
     accounts.lacking(given.prefix, given.participants)
     python = _base_python()
     room = _existing(at)
+    if accounts.run_as(None, "/usr/bin/test", "-x", room).returncode:
+        raise Stop(f"hub: participants cannot get to {room}: it, or a folder above it, is closed. "
+                   "Choose a place like /srv: --at")
     if not (at / "venv").exists() and (free := shutil.disk_usage(room).free) < NEEDED:
         raise Stop(f"hub: {room} has {free / 1e9:.1f} GB free; the class's environment takes up to "
                    f"{NEEDED / 1e9:.1f} GB. Free some, or choose another disk: --at")
     at.mkdir(parents=True, exist_ok=True)
     private = at / "private"
     private.mkdir(mode=0o711, exist_ok=True)
+    if not _settings(at):
+        _save(private / "class.json", {"prefix": given.prefix})  # from here on it is ours
     _say(f"pages and environment in {at}")
     _student_edition()
-    _environment(at, python, given.python)
+    _environment(at, python)
     proxy = _proxy(at)
     new = accounts.make(given.prefix, given.participants, private / "passwords.csv")
     people = accounts.people(given.prefix)
@@ -160,8 +169,9 @@ def _started(at: Path, given: argparse.Namespace) -> int:
          if new else f"{len(people)} accounts, as they were")
     _pages(at)
     _service(at, given.prefix)
-    python = given.python or at / "venv/bin/python"
+    python = given.python.absolute() if given.python else at / "venv/bin/python"
     _runs_for(people[0], at, python)
+    _kernels(at, python)
     settings = {
         "at": str(at), "prefix": given.prefix, "port": given.port, "listen": given.listen,
         "cert": str(given.cert.absolute()) if given.cert else "",
@@ -269,9 +279,12 @@ def _student_edition() -> None:
 
     with contextlib.redirect_stdout(None):
         editions.student([])
+    owner = ROOT.stat()  # not root, where the command was run with sudo
+    for path in (ROOT / "work", MADE, made, *made.rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
-def _environment(at: Path, python: Path, kernels: Path | None) -> None:
+def _environment(at: Path, python: Path) -> None:
     """The class's environment, whole or not at all; nothing of the checkout is in it."""
     venv = at / "venv"
     pins = [line for line in (ROOT / "requirements.txt").read_text().splitlines()
@@ -289,9 +302,13 @@ def _environment(at: Path, python: Path, kernels: Path | None) -> None:
                 "--constraint", versions, "--override", without, *PACKAGES)
         _check(at, "-c", "; ".join(f"import {name}" for name in WARM))
         stamp.write_text(key)
-    spec = venv / "share/jupyter/kernels/python3/kernel.json"
+
+
+def _kernels(at: Path, python: Path) -> None:
+    """Have participants' kernels run with this Python."""
+    spec = at / "venv/share/jupyter/kernels/python3/kernel.json"
     about = json.loads(spec.read_text())
-    about["argv"][0] = str(kernels or venv / "bin/python")
+    about["argv"][0] = str(python)
     _save(spec, about, 0o644)
 
 
@@ -479,6 +496,7 @@ def _hub(at: Path) -> None:
     """Start the hub and wait until it and the class service answer."""
     private, venv = at / "private", at / "venv/bin"
     settings = _settings(at)
+    (private / "proxy.pid").unlink(missing_ok=True)  # by now it may be another process's number
     log = os.open(private / "hub.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     start = os.fstat(log).st_size
     hub = subprocess.Popen(
@@ -538,9 +556,6 @@ def _stopped(at: Path, prefix: str) -> int:
 
 def _removed(at: Path, prefix: str, sure: bool) -> int:
     names = [one.pw_name for one in accounts.made(prefix)]
-    known = _settings(at)
-    if at.exists() and not known and any(at.iterdir()) and not (at / "private").exists():
-        raise Stop(f"hub: {at} is no class folder; nothing was removed")
     if not names and not at.exists():
         _say(f"nothing to remove: no account of a class with the prefix {prefix}, and no {at}")
         return 0
@@ -551,6 +566,7 @@ def _removed(at: Path, prefix: str, sure: bool) -> int:
             raise Stop("hub: nothing was removed")
     _end_hub(at, prefix)
     accounts.remove(prefix)
-    shutil.rmtree(at, ignore_errors=False) if at.exists() else None
+    if at.exists():
+        shutil.rmtree(at)
     _say(f"removed {len(names)} accounts with their homes, and {at}")
     return 0

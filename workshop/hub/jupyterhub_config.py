@@ -91,6 +91,7 @@ c.JupyterHub.last_activity_interval = often
 c.JupyterHub.activity_resolution = min(30, often)
 c.Spawner.start_timeout = 300  # s; a room starts at once
 c.Spawner.http_timeout = 120
+c.LocalProcessSpawner.interrupt_timeout = 1  # Jupyter asks back at an interrupt: then terminate
 
 # --- services -------------------------------------------------------------------------------
 

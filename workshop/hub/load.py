@@ -68,7 +68,7 @@ class Participant:
         self.took[step] = time.monotonic() - start
 
     def log_in(self) -> None:
-        """Fill in the login form, where it comes; a server starts, and its page when it is ready."""
+        """Fill in the login form, if it comes; a server starts, and its page comes when it has."""
         self._http.trust_env = False  # loopback; no proxy of this machine's
         with self._timed("login to server"):
             page = self._http.get(f"{self.address}/hub/login", timeout=PATIENCE_S)
