@@ -106,6 +106,9 @@ def _arguments(arguments: list[str]) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if bool(given.cert) != bool(given.key):
         parser.error("--cert and --key come together")
+    for file in filter(None, (given.cert, given.key)):
+        if not file.is_file():
+            parser.error(f"--cert, --key: no file {file.absolute()}")
     if given.listen not in ("127.0.0.1", "localhost", "::1") and not given.cert:
         parser.error(f"--listen {given.listen}: passwords would cross the network as they are. "
                      "Give --cert and --key, or let a proxy with TLS come to 127.0.0.1")
