@@ -363,18 +363,18 @@ print(json.dumps(got))
 def test_what_another_kernel_prints_is_on_no_port(people):
     """A kernel's messages, were they on ports, could be read by every account."""
     one, other = people[0], people[1]
-    ports = told(one, """
+    ports = told(one, f"theirs = {pwd.getpwnam(other.name).pw_uid}" + """
 import json, os, zmq
 sockets = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
 ports = sorted({int(at[1].split(":")[1], 16) for at in sockets
-                if at[3] == "0A" and int(at[7]) != os.getuid()})
+                if at[3] == "0A" and int(at[7]) == theirs})
 listener = zmq.Context.instance().socket(zmq.SUB)
 listener.subscribe(b"")
 for port in ports:
     listener.connect(f"tcp://127.0.0.1:{port}")
 print(json.dumps(ports))
 """)
-    assert len(ports) > PARTICIPANTS
+    assert ports  # the server's, at least
     time.sleep(1)  # zmq connects in the background
     assert other.run("print('mine alone')").text == "mine alone\n"
     assert told(one, "print(json.dumps(listener.poll(2000)))\nlistener.close(0)") == 0
