@@ -8,6 +8,7 @@ import functools
 import http.server
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -76,6 +77,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts us in its background has Ctrl-C ignored, and what tests start inherits it.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.option.nbval_current_env = True  # never a kernel that somebody installed elsewhere
 
 

@@ -359,11 +359,13 @@ class Cores:
         loop = asyncio.get_running_loop()
         self._lines[number] = line
         try:
-            self._limit(line.peer)
-            async with asyncio.timeout(PATIENCE_S):
+            over = self._over(line.peer)
+            async with asyncio.timeout(1 if over else PATIENCE_S):
                 data = await loop.sock_recv(line.socket, LONGEST + 1)
             if not data:
                 return
+            if over:  # not before its request is read: closing on unread data drops what was said
+                raise CoresError(over)
             self._asked(number, line, data)
             if await loop.sock_recv(line.socket, 1):
                 raise CoresError("one request for each connection. Open another")
@@ -380,11 +382,13 @@ class Cores:
             if self.queue.waiting:  # a lease may have ended, or somebody moves up
                 self._turn()
 
-    def _limit(self, peer: Peer) -> None:
+    def _over(self, peer: Peer) -> str:
+        """Why a user may have no further connection, or nothing."""
         mine = sum(line.peer.uid == peer.uid for line in self._lines.values())
-        if mine > MINE or len(self._lines) > ALL:
-            raise CoresError(f"{mine} captures of {peer.name} wait or run, {len(self._lines)} of "
-                             f"all; at most {MINE} and {ALL} may. Wait for some to end")
+        if mine <= MINE and len(self._lines) <= ALL:
+            return ""
+        return (f"{mine} captures of {peer.name} wait or run, {len(self._lines)} of all; at most "
+                f"{MINE} and {ALL} may. Wait for some to end")
 
     def _asked(self, number: int, line: _Line, data: bytes) -> None:
         try:
