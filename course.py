@@ -212,8 +212,8 @@ def lab(port: int, *pages: str) -> None:
     opened = [folder / f"{page.removesuffix('.ipynb')}.ipynb" for page in pages]
     if not all(path.is_file() for path in opened):
         raise Stop(f"no page {pages[0]}; a page is named as in the book's addresses: day5/reuse")
-    os.environ["JUPYTER_CONFIG_PATH"] = str(ROOT / "_jupyter")  # loopback; nothing asks the network
-    run(PYTHON, "-m", "jupyterlab", f"--ServerApp.port={port}", f"--ServerApp.root_dir={folder}",
+    run("env", f"JUPYTER_CONFIG_PATH={ROOT / '_jupyter'}",  # loopback; nothing asks the network
+        PYTHON, "-m", "jupyterlab", f"--ServerApp.port={port}", f"--ServerApp.root_dir={folder}",
         *(["--allow-root"] if os.geteuid() == 0 else []), *opened)
 
 

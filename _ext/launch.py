@@ -70,7 +70,7 @@ _NOT = re.compile(r"(.*/)?(\..*|__pycache__|.*\.egg-info)(/.*)?|.*\.pyc")
 def folder(root: Path) -> Iterator[tuple[str, Path]]:
     """What course.py serves, builds and opens in JupyterLab: the course without its tests."""
     pages = re.findall(r"(?:file|root): *(\S+)", (root / "_toc.yml").read_text(encoding="utf-8"))
-    tops = {"lib", "_ext", "_jupyter", "_static", "assets", "LICENSES"} | {
+    tops = {"lib", "_ext", "_jupyter", "_static", "assets", "workshop", "LICENSES"} | {
         page.partition("/")[0] for page in pages if "/" in page}
     found = [path for top in tops for path in (root / top).rglob("*")]
     found += [path for path in root.iterdir() if _FILES.fullmatch(path.name)]

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aside import aside
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from leases import LIMIT_S, Asker, Server
+from leases import LIMIT_S, ROOT, Asker, Server
 from workshop.hub import cores
 from workshop.hub.cores import Choice, CoresError, Queue, Wish, choices
 
@@ -416,7 +417,10 @@ def test_who_says_nothing_or_hears_nothing_is_dropped(tmp_path: Path,
         for one in (silent, has, deaf, good):
             one.close()
 
-    asyncio.run(asyncio.wait_for(go(), LIMIT_S))
+    async def in_time() -> None:
+        await asyncio.wait_for(go(), LIMIT_S)
+
+    aside(asyncio.run, in_time())
 
 
 # --- the instructor ------------------------------------------------------------------------------
@@ -484,13 +488,21 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
                                         ) -> None:
     here = ["--socket", str(tmp_path / "none"), "--status"]
     assert cores.main(here) == 1 and "Is the queue of cores running" in capsys.readouterr().err
-    deep = ["--socket", str(tmp_path / "no" / "such"), "--cores", "0"]
-    assert cores.main(deep) == 1 and "that this account can write" in capsys.readouterr().err
     for bad in ("0-", "a", "5-3", ""):
         with pytest.raises(SystemExit):
             cores.main(["--socket", str(tmp_path / "x"), "--cores", bad])
         assert "expected numbers such as 0-7" in capsys.readouterr().err
-    assert cores.main(["--socket", str(tmp_path / "x"), "--cores", "0", "--sharing", "0"]) == 1
+
+
+@pytest.mark.parametrize(("more", "said"), [
+    (["no/such", "--cores", "0"], "that this account can write"),
+    (["x", "--cores", "0", "--sharing", "0"], "sharing"),
+])
+def test_a_server_that_cannot_start_says_why(more: list[str], said: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "workshop.hub.cores", "--socket",
+                           str(tmp_path / more[0]), *more[1:]], cwd=ROOT, capture_output=True,
+                          text=True, timeout=LIMIT_S)
+    assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
 
 
 def test_the_command_shows_who_has_a_core(server: Any, capsys: pytest.CaptureFixture[str]) -> None:

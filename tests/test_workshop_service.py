@@ -21,21 +21,24 @@ import sys
 import threading
 import time
 import urllib.parse
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from aside import aside
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import ROOT
 from tornado.web import create_signed_value
-from workshop.hub.service import predictions, questions, records, remote
+from workshop.hub.service import app, predictions, questions, records, remote
 
 from roofline import problems
 from roofline.check import Choice, Part, ProblemError, WrongAnswer
@@ -553,7 +556,7 @@ def test_a_dead_judge_is_replaced():
         finally:
             judge.close()
 
-    asyncio.run(use())
+    aside(asyncio.run, use())
 
 
 def test_no_more_than_so_many_wait(monkeypatch):
@@ -566,7 +569,7 @@ def test_no_more_than_so_many_wait(monkeypatch):
         finally:
             judge.close()
 
-    asyncio.run(use())
+    aside(asyncio.run, use())
 
 
 def test_twenty_at_once(class_):
@@ -581,15 +584,28 @@ def test_twenty_at_once(class_):
             assert (status, reply["right"]) == (200, True)
 
 
-def test_one_who_sends_slow_answers_holds_up_nobody(class_):
-    """Text that takes a second to read as a number, five of them at once, by one user."""
-    slow = SENT | {"answers": {"W": "1" + " " * 490 + "x\ny"}}
-    with ThreadPoolExecutor(5) as pool:
-        sent = [pool.submit(class_.post, "check", slow, "t-slow") for _ in range(5)]
-        time.sleep(0.3)  # they have come
-        assert class_.post("ask", SENT, "t-quick")[0] == 200
-        assert sum(one.done() for one in sent) <= 2  # two processes would have let four go first
-        assert {one.result()[0] for one in sent} <= {200, 422}
+def test_one_who_sends_slow_answers_holds_up_nobody():
+    """Five at once by one user, and one by another, while judging takes its time."""
+    async def use() -> None:
+        begun, go = [], asyncio.Event()
+
+        async def judge(what: str, sent: dict[str, Any]) -> dict[str, Any]:
+            begun.append(sent["id"])
+            await go.wait()
+            return {"refused": "slow"}
+
+        service = SimpleNamespace(turns=defaultdict(asyncio.Lock), judge=judge)
+        asked = [SimpleNamespace(service=service, user=user, what="check", sent={"id": user},
+                                 set_status=print, finish=print)
+                 for user in (*["slow"] * 5, "quick")]
+        posts = [asyncio.create_task(app._Asked.post(one)) for one in asked]
+        await asyncio.sleep(0.05)
+        assert begun == ["slow", "quick"]
+        go.set()
+        await asyncio.gather(*posts)
+        assert sorted(begun) == ["quick", *["slow"] * 5]
+
+    aside(asyncio.run, use())
 
 
 # --- what is kept, and for whom -------------------------------------------------------------

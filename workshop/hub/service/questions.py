@@ -24,7 +24,7 @@ from roofline.check import ProblemError, Question, Report, WrongAnswer
 from roofline.problems import ask
 
 LIMIT = 2.0  # s; the slowest problem takes some ms
-LONGEST = 500  # characters of an answer; reading a number takes their cube
+LONGEST = 500  # characters of an answer
 WAITING = 200  # requests that may wait to be judged
 
 
