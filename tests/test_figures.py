@@ -248,7 +248,7 @@ def probes(part) -> list[str]:
              *part.extra.values(), *(part.value * factor for _, factors, _ in any_number(part.unit)
                                      for factor in factors)]
     near = [value * factor for value in exact for factor in
-            (0.9, 0.985, 0.9901, 1, 1.0099, 1.015, 1.1)]
+            (0.9, 0.985, 0.9901, 0.995, 1, 1.005, 1.0099, 1.015, 1.1)]
     shown = [units.show(value, part.unit, digits) for value in exact for digits in (1, 2, 3, 6)]
     return ["", *NUMBERS, *shown, *map(repr, near),
             *(f"{value!r} {part.unit}" for value in exact if part.unit)]
